@@ -1,0 +1,76 @@
+"""What every command shares: the root options, the store and settings, progress, and the one way to print a result."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from hindcast_dagster.settings import Settings, load
+from hindcast_dagster.storage.store import Store, open_store
+
+
+@dataclass
+class Context:
+    """The options that are accepted before and after a subcommand, and what follows from them."""
+
+    data_root: str | None = None
+    json: bool = False
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings for this data root. Raises `UsageError`."""
+        return load(data_root=self.data_root)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store at the data root. Raises `UsageError`."""
+        return open_store(self.settings.data_root)
+
+    @cached_property
+    def err(self) -> Console:
+        """Where progress and remarks go: stderr."""
+        return Console(stderr=True, highlight=False)
+
+    @cached_property
+    def out(self) -> Console:
+        """Where results for a person go: stdout."""
+        return Console(highlight=False)
+
+    def emit(self, document: dict[str, Any], *, text: Any = None) -> None:
+        """Print a result: with --json exactly one JSON document, else `text` (a string or a rich renderable)."""
+        if self.json:
+            sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+        else:
+            self.out.print(json.dumps(document, indent=1, ensure_ascii=False) if text is None else text)
+
+    @contextmanager
+    def progress(self, what: str, *, total: float | None = None) -> Iterator["Bar"]:
+        """Show a progress bar with ETA on stderr while the body runs."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.err, transient=True) as progress:
+            yield Bar(progress, what, total)
+
+
+class Bar:
+    """One progress bar; call it with what is done so far, and optionally the total and a word."""
+
+    def __init__(self, progress: Progress, what: str, total: float | None) -> None:
+        self._progress, self._what = progress, what
+        self._task = progress.add_task(what, total=total)
+
+    def __call__(self, done: float, total: float | None = None, word: str = "") -> None:
+        """Move the bar to `done`."""
+        said = f"{self._what} {word}".rstrip()
+        self._progress.update(self._task, completed=done, total=total, description=said)

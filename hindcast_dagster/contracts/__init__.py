@@ -1,0 +1,1 @@
+"""One module per table: its schema, primary key, order and expectation suite. `table` holds what they share."""

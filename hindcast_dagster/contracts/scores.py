@@ -1,0 +1,95 @@
+"""Scores: each forecast against the outcome and the market, the cells of the score table, and the leak audit."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from hindcast_dagster.contracts.table import INSTANT, TEXT, Contract, column, not_null, unique, within
+
+SCORED: Final = Contract(
+    name="scored_forecasts",
+    version=1,
+    schema=pa.schema(
+        [
+            column("question_id", TEXT),
+            column("event_id", TEXT, null=True),
+            column("model", TEXT),
+            column("arm", TEXT),
+            column("run", pa.int64()),
+            column("t0", INSTANT),
+            column("topic", TEXT),
+            column("duration", TEXT),
+            column("outcome", pa.int64()),  # 1 Yes, 0 No
+            column("prob_yes", pa.float64()),
+            column("price_at_t0", pa.float64(), null=True),
+            column("brier", pa.float64()),  # (p - y)^2
+            column("correct", pa.bool_()),  # 1[p > 0.5] == y
+            column("tie", pa.bool_()),  # p is exactly 0.5
+            column("market_gap", pa.float64(), null=True),  # |p - q|
+            column("evidence_quality", TEXT, null=True),
+            column("beyond_cutoff", TEXT),  # after | before | unknown: t0 against the model's knowledge cutoff
+        ]
+    ),
+    primary_key=("question_id", "model", "arm", "run"),
+    order=("model", "arm", "run", "question_id"),
+    expectations=(
+        *not_null("question_id", "prob_yes"),
+        unique("question_id", "model", "arm", "run"),
+        within("prob_yes", 0, 1),
+        within("brier", 0, 1),
+    ),
+)
+
+CELLS: Final = Contract(
+    name="score_tables",
+    version=1,
+    schema=pa.schema(
+        [
+            column("model", TEXT),
+            column("arm", TEXT),
+            column("runs", pa.int64()),
+            column("expected", pa.int64()),  # forecasts that a complete cell holds: questions x runs
+            column("n", pa.int64()),  # forecasts scored
+            column("unparsed", pa.int64()),
+            column("failed", pa.int64()),
+            column("missing", pa.int64()),
+            column("accuracy", pa.float64(), null=True),  # mean over runs, fraction; null when nothing was scored
+            column("accuracy_sd", pa.float64(), null=True),  # sample SD over runs; null with one run
+            column("brier", pa.float64(), null=True),
+            column("brier_sd", pa.float64(), null=True),
+            column("brier_index", pa.float64(), null=True),  # 100 (1 - sqrt(mean Brier))
+            column("log_score", pa.float64(), null=True),  # natural log, clipped
+            column("market_gap", pa.float64(), null=True),
+            column("ties", pa.int64()),
+        ]
+    ),
+    primary_key=("model", "arm"),
+    order=("model", "arm"),
+    expectations=(
+        *not_null("model", "arm", "n"),
+        unique("model", "arm"),
+        within("accuracy", 0, 1),
+        within("brier", 0, 1),
+    ),
+)
+
+AUDIT: Final = Contract(
+    name="leak_audit",
+    version=1,
+    schema=pa.schema(
+        [
+            column(
+                "kind", TEXT
+            ),  # created_after_t0, text_after_t0, engagement_after_t0, price_after_t0, unknown_document, ...
+            column("question_id", TEXT),
+            column("model", TEXT),
+            column("arm", TEXT),
+            column("run", pa.int64()),
+            column("step", TEXT),
+            column("document", TEXT, null=True),
+            column("detail", TEXT),
+        ]
+    ),
+    primary_key=("kind", "question_id", "model", "arm", "run", "step", "document"),
+    order=("question_id", "model", "arm", "run", "step", "kind", "document"),
+)

@@ -1,0 +1,126 @@
+"""What a table contract is, and how a frame is held against it.
+
+A contract is checked at every edge: before a partition is sealed and after it is read. Expectations are plain data
+here; `suites` turns them into a Great Expectations suite.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+import pyarrow as pa
+
+from hindcast_dagster.errors import InputRefused
+
+
+class ContractBroken(InputRefused):
+    """A frame does not keep the contract of its table; the text names the table, the rule and an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One expectation of Great Expectations by class name, with its arguments."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The contract of one table.
+
+    `schema` is exact: names, order, types and nullability. `primary_key` identifies a row; `order` is the sort order of
+    the rows. `version` rises whenever the meaning of a column changes.
+    """
+
+    name: str
+    version: int
+    schema: pa.Schema
+    primary_key: tuple[str, ...]
+    order: tuple[str, ...]
+    expectations: tuple[Expectation, ...] = ()
+
+    @property
+    def schema_version(self) -> str:
+        """Name and version as manifests record them."""
+        return f"{self.name}/{self.version}"
+
+    @property
+    def polars(self) -> pl.Schema:
+        """The schema as Polars types."""
+        empty = pl.from_arrow(self.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        return empty.schema
+
+    def empty(self) -> pl.DataFrame:
+        """Return a frame without rows and with the full schema."""
+        return pl.DataFrame(schema=self.polars)
+
+    def frame(self, rows: list[dict[str, Any]]) -> pl.DataFrame:
+        """Build a frame from dictionaries, sorted and checked. Raises `ContractBroken`."""
+        for row in rows:
+            if unknown := set(row) - set(self.schema.names):
+                raise ContractBroken(f"Table {self.name} has no column {min(unknown)!r}.")
+        try:
+            built = pl.DataFrame(rows, schema=self.polars, orient="row")
+        except (TypeError, pl.exceptions.PolarsError) as error:
+            raise ContractBroken(f"Rows do not fit table {self.name}: {error}.") from error
+        return self.check(built.sort(self.order))
+
+    def check(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return `frame` if it keeps the contract: schema, nulls, unique key, order. Else `ContractBroken`."""
+        self._check_schema(frame)
+        for name in (column.name for column in self.schema if not column.nullable):
+            if count := frame[name].null_count():
+                raise ContractBroken(f"Table {self.name}: column {name} has {count} nulls and allows none.")
+        keys = frame.select(self.primary_key)
+        if duplicated := frame.height - keys.n_unique():
+            example = keys.filter(keys.is_duplicated()).row(0)
+            raise ContractBroken(f"Table {self.name}: {duplicated} rows repeat a key, for example {example}.")
+        order = frame.select(self.order)
+        if not order.equals(order.sort(self.order)):
+            raise ContractBroken(f"Table {self.name} is not sorted by {', '.join(self.order)}.")
+        return frame
+
+    def _check_schema(self, frame: pl.DataFrame) -> None:
+        wanted, found = self.polars, frame.schema
+        if dict(wanted) == dict(found) and list(wanted) == list(found):
+            return
+        missing = [name for name in wanted if name not in found]
+        extra = [name for name in found if name not in wanted]
+        typed = [f"{n} is {found[n]}, not {wanted[n]}" for n in wanted if n in found and found[n] != wanted[n]]
+        said = [f"missing {missing}"] * bool(missing) + [f"unknown {extra}"] * bool(extra) + typed or [
+            "columns out of order"
+        ]
+        raise ContractBroken(f"Table {self.name} (version {self.version}): {'; '.join(said)}.")
+
+
+TEXT: Final = pa.string()
+INSTANT: Final = pa.int64()  # epoch seconds UTC; timestamps with a zone have shifted predicates in LanceDB
+
+
+def column(name: str, kind: pa.DataType, *, null: bool = False) -> pa.Field:
+    """Return a column; `null` says whether it may be missing."""
+    return pa.field(name, kind, nullable=null)
+
+
+def not_null(*names: str) -> tuple[Expectation, ...]:
+    """Expect no nulls in each column."""
+    return tuple(Expectation("ExpectColumnValuesToNotBeNull", {"column": name}) for name in names)
+
+
+def within(name: str, low: float | None, high: float | None) -> Expectation:
+    """Expect values of a column in [low, high]; nulls are ignored."""
+    return Expectation("ExpectColumnValuesToBeBetween", {"column": name, "min_value": low, "max_value": high})
+
+
+def one_of(name: str, values: tuple[str, ...]) -> Expectation:
+    """Expect values of a column from a closed vocabulary; nulls are ignored."""
+    return Expectation("ExpectColumnValuesToBeInSet", {"column": name, "value_set": list(values)})
+
+
+def unique(*names: str) -> Expectation:
+    """Expect the combination of columns to be unique."""
+    if len(names) == 1:
+        return Expectation("ExpectColumnValuesToBeUnique", {"column": names[0]})
+    return Expectation("ExpectCompoundColumnsToBeUnique", {"column_list": list(names)})

@@ -1,0 +1,1 @@
+"""The dump reader, the record normaliser, the filters with their reasons, and month health."""

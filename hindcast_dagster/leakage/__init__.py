@@ -1,0 +1,1 @@
+"""Audits that prove from the traces that nothing from the future got in."""

@@ -1,0 +1,1 @@
+"""Language models behind one async protocol: backends, roster, scheduling, reply parsing."""

@@ -1,0 +1,1 @@
+"""Polymarket: the client, the parser, the outcome rule, prices, rules text."""

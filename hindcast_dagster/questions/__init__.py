@@ -1,0 +1,1 @@
+"""The Question that every forecaster gets, its topic and duration, and where questions come from."""

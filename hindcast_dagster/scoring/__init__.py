@@ -1,0 +1,1 @@
+"""Metrics, strata, paired comparison and the score tables."""

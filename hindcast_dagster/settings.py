@@ -1,0 +1,220 @@
+"""Typed settings, read when asked and never at import.
+
+Precedence: arguments, then HINDCAST_* variables (`HINDCAST_POLYMARKET__GAMMA_URL`), then a `hindcast.toml`: the file
+that HINDCAST_CONFIG names, else the one in the data root, else the one in the working directory. Secrets (API keys)
+are read from the environment only and never stored here.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hindcast_dagster import keys
+from hindcast_dagster.clock import month_of, now
+from hindcast_dagster.errors import UsageError
+
+Month = Annotated[str, AfterValidator(keys.month)]
+Mode = Literal["strict", "paper"]
+LateVotes = Literal["withhold", "hide"]
+
+DEFAULT_ROOT = "data"
+CONFIG_NAME = "hindcast.toml"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Window(_Section):
+    """The months that the partition definitions span; a sealed key outside them is reported, not dropped."""
+
+    first_month: Month = "2005-12"
+    last_month: Month | None = Field(default=None, description="None: the current month.")
+
+    def months(self) -> tuple[str, str]:
+        """Return (first, last), both included."""
+        return self.first_month, self.last_month or month_of(now())
+
+
+class Corpus(_Section):
+    """Filters of the corpus stage (paper, section 3.1)."""
+
+    subreddits_file: Path | None = Field(default=None, description="One name a line; None: the 20 of the package.")
+    all_subreddits: bool = False
+    bots_file: Path | None = Field(default=None, description="Author names to drop, one a line, case-insensitive.")
+    drop_deleted_later: bool = Field(default=False, description="Drop posts that their author deleted later.")
+    min_score: int = 5
+    min_comments: int = 3
+    min_characters: int = 5
+    min_words: int = 20
+
+
+class Archive(_Section):
+    """How the archive answers (design, the cutoff contract)."""
+
+    mode: Mode = "strict"
+    late_votes: LateVotes = Field(default="withhold", description="strict mode: withhold late votes, or hide the rows.")
+    memory_mb: int = Field(default=4096, gt=0, description="Bound on the vectors that a process keeps in memory.")
+
+
+class Embedding(_Section):
+    """The embedding model. `minilm` is the one that installs as a package."""
+
+    model: str = "Qwen/Qwen3-Embedding-0.6B"
+    revision: str | None = None
+    device: str | None = Field(default=None, description="None: all GPUs, else the CPU.")
+    batch_size: int = Field(default=16, gt=0)
+    max_tokens: int | None = Field(default=None, description="None: the model's own limit.")
+
+
+class Polymarket(_Section):
+    """One base URL per API, so that a recorded server can stand in for each."""
+
+    source: Literal["api", "sample"] = Field(default="api", description="sample: the generated world of the demo.")
+    gamma_url: str = "https://gamma-api.polymarket.com"
+    clob_url: str = "https://clob.polymarket.com"
+    data_url: str = "https://data-api.polymarket.com"
+    wait_budget_s: float = Field(default=120.0, gt=0, description="Total wait for one request, retries included.")
+    price_route: Literal["clob", "data"] = Field(default="clob", description="The route that is asked first.")
+    stale_price_hours: float = Field(default=36.0, gt=0)
+    exclusions_file: Path | None = Field(default=None, description="market id, reason: one pair a line.")
+
+
+class Llm(_Section):
+    """Language models. Keys come from the environment variable that the roster entry names."""
+
+    roster_file: Path | None = Field(default=None, description="A models.toml that extends the roster of the package.")
+    base_url: str | None = Field(default=None, description="An OpenAI-compatible server; None: the roster's own.")
+    concurrency: int = Field(default=16, gt=0)
+    wait_budget_s: float = Field(default=600.0, gt=0)
+    request_timeout_s: float = Field(default=300.0, gt=0)
+    structured: bool = Field(
+        default=False, description="Ask for JSON by schema where the backend can; off as in the paper."
+    )
+    allow_contaminated: bool = Field(
+        default=True, description="Run questions that lie before a model's cutoff, flagged."
+    )
+    max_cost: float | None = Field(default=None, ge=0, description="Money limit of one run, in US dollars.")
+
+
+class Agent(_Section):
+    """The retrieval agent; the defaults are the paper's (section 5.2 and B.3)."""
+
+    rounds: int = Field(default=3, ge=1)
+    seed_queries: int = Field(default=6, ge=1)
+    follow_ups_min: int = Field(default=4, ge=1)
+    follow_ups_max: int = Field(default=6, ge=1)
+    hits_per_query: int = Field(default=20, ge=1)
+    expanded: int = Field(default=20, ge=0)
+    author_posts: int = Field(default=5, ge=0)
+    author_comments: int = Field(default=5, ge=0)
+    threads: int = Field(default=5, ge=0, description="Best posts whose comment threads are read.")
+    comments_per_thread: int = Field(default=10, ge=0)
+    thread_depth: int = Field(default=3, ge=1)
+    stop_confidence: float = Field(default=0.7, ge=0, le=1)
+    min_yield: float = Field(default=0.05, ge=0, le=1, description="New documents per hit below which research stops.")
+    evidence_tokens: int = Field(default=24_000, gt=0, description="Evidence budget of one call, in tokens.")
+
+
+class Forecast(_Section):
+    """A run of forecasts."""
+
+    runs: int = Field(default=5, ge=1)
+    question_limit: int | None = Field(default=None, ge=1, description="Model arms answer only the first N questions.")
+    model_arms: tuple[str, ...] = ("zero_shot", "retrieval")
+
+
+class Settings(BaseSettings):
+    """Every setting of Hindcast. Build with `load`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HINDCAST_",
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="ignore",
+        nested_model_default_partial_update=True,
+    )
+
+    data_root: str = DEFAULT_ROOT
+    window: Window = Window()
+    corpus: Corpus = Corpus()
+    archive: Archive = Archive()
+    embedding: Embedding = Embedding()
+    polymarket: Polymarket = Polymarket()
+    llm: Llm = Llm()
+    agent: Agent = Agent()
+    forecast: Forecast = Forecast()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the environment above what `load` read from the file (which arrives as init arguments)."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+
+def load(*, data_root: str | None = None, **overrides: Any) -> Settings:
+    """Read the settings; `data_root` and `overrides` (section=dict) win over everything. Raises `UsageError`.
+
+    The error names the setting, what was found and what was meant.
+    """
+    root = data_root or os.environ.get("HINDCAST_DATA_ROOT") or DEFAULT_ROOT
+    path = _config_path(root)
+    values = _read(path) if path else {}
+    if data_root or "HINDCAST_DATA_ROOT" in os.environ or "data_root" not in values:
+        values["data_root"] = root
+    try:
+        _refuse_unknown_variables()
+        found = Settings(**values)
+        changed = {name: _overridden(getattr(found, name), value) for name, value in overrides.items()}
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "settings"
+        source = f" (environment or {path})" if path else " (environment)"
+        raise UsageError(f"Setting {where}{source}: {first['msg']}; found {first.get('input')!r}.") from error
+    return found.model_copy(update=changed | ({"data_root": root} if data_root else {}))
+
+
+def _overridden(section: BaseModel, values: dict[str, Any]) -> BaseModel:
+    return type(section).model_validate(section.model_dump() | values)
+
+
+def _refuse_unknown_variables() -> None:
+    """Refuse a misspelt HINDCAST_ variable: a setting that silently does nothing has cost people results."""
+    known = {name.upper() for name in Settings.model_fields} | {"CONFIG"}
+    for name in sorted(os.environ):
+        head = name.removeprefix("HINDCAST_").partition("__")[0]
+        if name.startswith("HINDCAST_") and head not in known and not name.endswith("_KEY"):
+            raise UsageError(f"{name} is not a setting; known sections: {', '.join(sorted(known))}.")
+
+
+def _config_path(root: str) -> Path | None:
+    named = os.environ.get("HINDCAST_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise UsageError(f"HINDCAST_CONFIG names {named}, which is not a file.")
+        return Path(named)
+    return next((path for path in (Path(root) / CONFIG_NAME, Path(CONFIG_NAME)) if path.is_file()), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as TOML: {error}.") from error
+    unknown = sorted(set(values) - set(Settings.model_fields))
+    if unknown:
+        raise UsageError(
+            f"{path} sets {unknown[0]!r}, which is not a setting; known: {', '.join(Settings.model_fields)}."
+        )
+    return values
