@@ -34,6 +34,7 @@ class Window(_Section):
 
     first_month: Month = "2005-12"
     last_month: Month | None = Field(default=None, description="None: the current month.")
+    first_close_month: Month = Field(default="2020-10", description="Polymarket's first month.")
 
     def months(self) -> tuple[str, str]:
         """Return (first, last), both included."""

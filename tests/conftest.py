@@ -1,6 +1,5 @@
 """What all tests share: a store in a temporary folder, and the real samples where they lie beside the checkout."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,13 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads the settings of the machine it runs on."""
     import os
 
     for name in [name for name in os.environ if name.startswith("HINDCAST_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    return
-    yield
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Replay resolved prediction markets at a past instant t0 and grade forecasters who saw nothing later.",
-    epilog="Exit codes: 0 done; 2 wrong usage or configuration; 3 input refused; 4 something needed is not ready; 1 a bug.",
+    epilog="Exit codes: 0 done; 2 wrong usage or configuration; 3 input refused; 4 something needed is not ready; "
+    "1 a bug.",
 )
 
 _FLAGS: Final = {"--json"}
@@ -45,7 +46,7 @@ def root(
 
 
 def hoist(arguments: list[str]) -> list[str]:
-    """Move the root options to the front, so that they are accepted after a subcommand too; nothing behind `--` moves."""
+    """Move the root options to the front: they are accepted after a subcommand too. Nothing behind `--` moves."""
     stop = arguments.index("--") if "--" in arguments else len(arguments)
     front: list[str] = []
     rest: list[str] = []
