@@ -56,7 +56,7 @@ LEANS_NO: Final = _words(
 """Doubts and signs against it."""
 
 HEDGES: Final = _words(
-    r"rumou?r(?:s|ed)?", r"might", r"may", r"maybe", r"perhaps", r"could", r"would", r"allegedly", r"apparently",
+    r"rumou?r(?:s|ed)?", r"might", r"(?-i:may)", r"maybe", r"perhaps", r"could", r"would", r"allegedly", r"apparently",
     r"supposedly", r"speculat(?:e|es|ed|ion|ive)", r"unconfirmed", r"i (?:think|guess|feel|believe|bet|hope|wish)",
     r"imh?o",
     r"if", r"predict(?:s|ed|ion|ions)?", r"hopefully", r"hop(?:e|ing)", r"possibl[ey]", r"unless", r"gut feeling",
