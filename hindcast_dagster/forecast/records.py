@@ -20,6 +20,7 @@ from hindcast_dagster.storage.tables import read_table
 JOURNAL_VERSION: Final = 1
 SUFFIX: Final = "_forecasts"
 BASELINES: Final = "market_baseline"
+BASELINE_ARMS: Final = ("market_price", "constant_half", "base_rate", "reference_class", "evidence_count")
 NO_MODEL: Final = "none"
 SUPERSEDED: Final = "superseded"
 """Folder inside a journal for forecasts that an `--overwrite` replaced: kept, never read."""
@@ -29,7 +30,7 @@ _VALUES: Final = tuple(field.name for field in fields(Forecast) if field.name !=
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a forecast is a forecast of: the resume unit (design, section 4). `forecast_id` is the hash over all of it."""
+    """What a forecast is a forecast of: the resume unit (design, section 4)."""
 
     question_id: str
     question_sha256: str
@@ -105,7 +106,7 @@ class TraceRecord:
 
 def journal_of(store: Store, *, arm: str, model: str, eval_set: str) -> Journal:
     """Return the journal of one (arm, model, eval set); the baselines share one per eval set."""
-    if arm == BASELINES:
+    if arm in BASELINE_ARMS:
         return Journal(store, BASELINES, eval_set)
     return Journal(store, arm + SUFFIX, model, eval_set)
 
@@ -148,7 +149,9 @@ def records_in(journal: Journal) -> Iterator[TraceRecord]:
 
 def partitions(store: Store, eval_set: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return (table, key) of every sealed partition of forecasts of an eval set, baselines first."""
-    found = [(BASELINES, key) for key in store.sealed_keys(BASELINES) if key == (eval_set,)]
+    found: list[tuple[str, tuple[str, ...]]] = [
+        (BASELINES, key) for key in store.sealed_keys(BASELINES) if key == (eval_set,)
+    ]
     for table in store.tables():
         if table.endswith(SUFFIX):  # (model, eval set); `scored_forecasts` has one-part keys and falls out
             found += [(table, key) for key in store.sealed_keys(table) if len(key) == 2 and key[1] == eval_set]  # noqa: PLR2004
@@ -174,8 +177,7 @@ def traces(store: Store, eval_set: str) -> Iterator[TraceRecord]:
 
 def find(store: Store, *, arm: str, model: str, eval_set: str, question_id: str, run: int) -> TraceRecord:
     """Return one forecast. Raises `NotReady` naming what is missing."""
-    table = BASELINES if model == NO_MODEL and not (store.area("journal", arm + SUFFIX).is_dir()) else arm
-    for record in records_in(journal_of(store, arm=table, model=model, eval_set=eval_set)):
+    for record in records_in(journal_of(store, arm=arm, model=model, eval_set=eval_set)):
         if (record.arm, record.question_id, record.run) == (arm, question_id, run):
             return record
     raise NotReady(
