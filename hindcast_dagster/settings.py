@@ -17,7 +17,15 @@ from hindcast_dagster import keys
 from hindcast_dagster.clock import month_of, now
 from hindcast_dagster.errors import UsageError
 
-Month = Annotated[str, AfterValidator(keys.month)]
+
+def _month(text: str) -> str:
+    try:
+        return keys.month(text)
+    except UsageError as error:  # pydantic adds the name of the setting to a ValueError only
+        raise ValueError(str(error)) from error
+
+
+Month = Annotated[str, AfterValidator(_month)]
 Mode = Literal["strict", "paper"]
 LateVotes = Literal["withhold", "hide"]
 
@@ -83,6 +91,17 @@ class Polymarket(_Section):
     price_route: Literal["clob", "data"] = Field(default="clob", description="The route that is asked first.")
     stale_price_hours: float = Field(default=36.0, gt=0)
     exclusions_file: Path | None = Field(default=None, description="market id, reason: one pair a line.")
+    topics_file: Path | None = Field(default=None, description="TOML that maps tags to topics; None: the package's.")
+    price_step_minutes: int = Field(default=60, ge=1, le=1440, description="Spacing that price histories are asked in.")
+    workers: int = Field(default=4, ge=1, le=16, description="Price requests in flight at once.")
+
+
+class Questions(_Section):
+    """What an eval set derives from markets (paper, section 4.1)."""
+
+    short_days: float = Field(default=7.0, gt=0, description="Open this long or less: short.")
+    medium_days: float = Field(default=60.0, gt=0, description="Open this long or less: medium; longer: long.")
+    base_rate_min: int = Field(default=10, ge=1, description="Closed markets below which a base rate is not used.")
 
 
 class Llm(_Section):
@@ -129,6 +148,23 @@ class Forecast(_Section):
     model_arms: tuple[str, ...] = ("zero_shot", "retrieval")
 
 
+class Sample(_Section):
+    """The generated world that stands in for Reddit and Polymarket when `polymarket.source` is "sample"."""
+
+    months: int = Field(default=6, ge=1, le=60)
+    seed: int = 0
+    first_month: Month = "2025-08"
+
+
+class Coverage(_Section):
+    """The coverage probe (paper, section 4.1). The paper tells queries per side; the rest is ours."""
+
+    queries_per_side: int = Field(default=5, ge=1, le=20)
+    hits_per_query: int = Field(default=5, ge=1, le=50, description="Blocks that each query returns.")
+    block_chars: int = Field(default=1_200, ge=100, description="Characters of a post that a judge model reads.")
+    blocks_per_call: int = Field(default=10, ge=1, description="Blocks that one call labels.")
+
+
 class Settings(BaseSettings):
     """Every setting of Hindcast. Build with `load`."""
 
@@ -146,9 +182,12 @@ class Settings(BaseSettings):
     archive: Archive = Archive()
     embedding: Embedding = Embedding()
     polymarket: Polymarket = Polymarket()
+    questions: Questions = Questions()
     llm: Llm = Llm()
     agent: Agent = Agent()
     forecast: Forecast = Forecast()
+    coverage: Coverage = Coverage()
+    sample: Sample = Sample()
 
     @classmethod
     def settings_customise_sources(

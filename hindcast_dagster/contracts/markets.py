@@ -1,4 +1,4 @@
-"""Markets and their price series, derived from the stored raw JSON and rebuildable from it without a network."""
+"""Markets, their price series and what was asked for each, derived from the stored raw JSON and rebuildable from it without a network."""
 
 from typing import Final
 
@@ -58,4 +58,27 @@ PRICES: Final = Contract(
     primary_key=("market_id", "at"),
     order=("market_id", "at"),
     expectations=(within("price", 0, 1), unique("market_id", "at"), one_of("route", ("clob", "data"))),
+)
+
+SERIES: Final = Contract(
+    name="market_series",
+    version=1,
+    schema=pa.schema(
+        [
+            column("market_id", TEXT),
+            column("token", TEXT, null=True),  # of the Yes side
+            column("status", TEXT),  # ok | no_price_history | no_token
+            column("route", TEXT, null=True),  # clob | data | mixed; null: no point
+            column("step_s", pa.int64()),  # as asked of the CLOB, or as the Data API says; 0: unknown
+            column("points", pa.int64()),
+            column("first_at", INSTANT, null=True),
+            column("last_at", INSTANT, null=True),
+            column("windows", pa.int64()),  # asked, at most 15 days each
+            column("empty_windows", pa.list_(INSTANT)),  # starts of those that both routes answered empty
+            column("fetched_at", INSTANT, null=True),  # of the newest answer
+        ]
+    ),
+    primary_key=("market_id",),
+    order=("market_id",),
+    expectations=(unique("market_id"), one_of("status", ("ok", "no_price_history", "no_token"))),
 )

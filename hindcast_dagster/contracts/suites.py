@@ -20,8 +20,8 @@ class Verdict(NamedTuple):
     detail: str
 
 
-def run_suite(contract: Contract, frame: pl.DataFrame) -> list[Verdict]:
-    """Hold `frame` against every expectation of `contract`; an empty list when it has none."""
+def run_suite(contract: Contract, frame: pl.DataFrame | pl.LazyFrame) -> list[Verdict]:
+    """Hold `frame` against every expectation of `contract`; only the columns that one names are read."""
     if not contract.expectations:
         return []
     with warnings.catch_warnings():
@@ -29,7 +29,7 @@ def run_suite(contract: Contract, frame: pl.DataFrame) -> list[Verdict]:
         return _run(contract, frame)
 
 
-def _run(contract: Contract, frame: pl.DataFrame) -> list[Verdict]:
+def _run(contract: Contract, frame: pl.DataFrame | pl.LazyFrame) -> list[Verdict]:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
     from great_expectations import expectations as gxe
@@ -46,7 +46,7 @@ def _run(contract: Contract, frame: pl.DataFrame) -> list[Verdict]:
     return [_verdict(expectation, by_key) for expectation in contract.expectations]
 
 
-def _pandas(contract: Contract, frame: pl.DataFrame) -> Any:
+def _pandas(contract: Contract, frame: pl.DataFrame | pl.LazyFrame) -> Any:
     """Only the columns that an expectation names: text columns need not be copied."""
     named = {
         name
@@ -54,7 +54,7 @@ def _pandas(contract: Contract, frame: pl.DataFrame) -> Any:
         for name in [expectation.arguments.get("column"), *expectation.arguments.get("column_list", [])]
         if name
     }
-    return frame.select(name for name in frame.columns if name in named).to_pandas()
+    return frame.lazy().select(name for name in contract.schema.names if name in named).collect().to_pandas()
 
 
 def _named(arguments: Any) -> str:

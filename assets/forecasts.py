@@ -1,0 +1,106 @@
+"""Forecasts: the baselines, and one prediction partition per model and eval set for each arm (paper, section 5)."""
+
+from typing import Any
+
+import dagster as dg
+
+from assets import shell
+from assets.partitions import Partitions
+from hindcast_dagster.contracts.forecasts import FORECASTS
+from resources.store import StorageRoot
+
+GROUP = "forecasts"
+_ARMS = {
+    "zero_shot": "One call per question, no retrieval: the parametric-memory floor (paper, 5.1).",
+    "retrieval": "A bounded research loop over the archive at t0, then a forecast (paper, 5.2).",
+}
+
+
+class RunConfig(dg.Config):
+    """How much is asked. Finished forecasts are never asked again."""
+
+    runs: int | None = None
+    """Runs per question; empty: the setting forecast.runs."""
+    limit: int | None = None
+    """Only the first N questions; empty: the setting forecast.question_limit."""
+    max_cost: float | None = None
+    """Stop before this many US dollars; empty: the setting llm.max_cost."""
+
+
+def build(partitions: Partitions) -> list[Any]:
+    """Return the assets of this stage."""
+
+    @dg.asset(
+        partitions_def=partitions.eval_sets,
+        group_name=GROUP,
+        kinds={"parquet"},
+        owners=shell.OWNERS,
+        code_version=str(FORECASTS.version),
+        deps=["eval_set"],
+        check_specs=[shell.contract_spec("market_baseline")],
+        description="Forecasters without a model: the market's price at t0, 0.5, base rates, counted evidence.",
+    )
+    def market_baseline(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.forecast import baselines
+
+        store = root.store()
+        manifest = baselines.build(store, root.settings(), eval_set=context.partition_key)
+        return shell.published(store, manifest, contract=FORECASTS)
+
+    return [market_baseline, *(_arm(partitions, arm) for arm in _ARMS)]
+
+
+def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
+    name = f"{arm}_forecasts"
+    archive = [] if arm == "zero_shot" else ["submission_index", "comment_index"]
+
+    @dg.asset(
+        name=name,
+        partitions_def=partitions.predictions,
+        group_name=GROUP,
+        kinds={"parquet", "llm"},
+        owners=shell.OWNERS,
+        code_version=str(FORECASTS.version),
+        deps=["eval_set", *(dg.AssetDep(table, partition_mapping=dg.AllPartitionMapping()) for table in archive)],
+        check_specs=[shell.contract_spec(name), _parse_rate_spec(name)],
+        pool="llm",
+        description=_ARMS[arm],
+    )
+    def forecasts(context: dg.AssetExecutionContext, config: RunConfig, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.forecast.run import build as run_arm
+
+        keys = context.partition_key.keys_by_dimension
+        store = root.store()
+        manifest = run_arm(
+            store,
+            root.settings(),
+            arm=arm,
+            model=keys["model"],
+            eval_set=keys["eval_set"],
+            runs=config.runs,
+            limit=config.limit,
+            max_cost=config.max_cost,
+        )
+        metadata = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
+        return shell.published(store, manifest, contract=FORECASTS, checks=[_parse_rate(store, manifest)], **metadata)
+
+    return forecasts
+
+
+def _parse_rate_spec(name: str) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        name="parse_rate", asset=name, description="At most 3 in 216 replies without a forecast (paper, B.3)."
+    )
+
+
+def _parse_rate(store: Any, manifest: Any) -> dg.AssetCheckResult:
+    from hindcast_dagster.storage.tables import read_table
+
+    frame = read_table(store.partition(manifest.table, *manifest.key).require(), FORECASTS)
+    unparsed = frame.filter(frame["status"] == "unparsed").height
+    return dg.AssetCheckResult(
+        check_name="parse_rate",
+        passed=unparsed * 216 <= 3 * frame.height,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{unparsed} of {frame.height} replies held no forecast.",
+    )

@@ -1,0 +1,75 @@
+"""Markets: every closed market of a close month with its outcome and reason, and its price history."""
+
+from typing import Any
+
+import dagster as dg
+
+from assets import shell
+from assets.partitions import Partitions
+from hindcast_dagster.contracts.markets import MARKETS, PRICES
+from resources.polymarket import PolymarketResource
+from resources.store import StorageRoot
+
+GROUP = "markets"
+
+
+class ListingConfig(dg.Config):
+    """Whether the listing is asked again."""
+
+    refresh: bool = True
+    """Walk the listing for what is new since the last walk; false derives the month from stored raw bytes only."""
+
+
+def build(partitions: Partitions) -> list[Any]:
+    """Return the assets of this stage."""
+
+    @dg.asset(
+        partitions_def=partitions.close_months,
+        group_name=GROUP,
+        kinds={"parquet", "polymarket"},
+        owners=shell.OWNERS,
+        code_version=str(MARKETS.version),
+        check_specs=[shell.contract_spec("markets")],
+        pool="polymarket",
+        description="Closed markets of a close month: raw JSON kept, row parsed, outcome with its reason (paper, 4.1).",
+    )
+    def markets(
+        context: dg.AssetExecutionContext, config: ListingConfig, root: StorageRoot, polymarket: PolymarketResource
+    ) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.markets.build import build as build_month
+        from hindcast_dagster.markets.fetch import fetch
+
+        store = root.store()
+        with polymarket.reachable() as settings:
+            report = fetch(store, settings, refresh=config.refresh, prices=False)
+        manifest = build_month(store, settings, month=context.partition_key)
+        return shell.published(
+            store,
+            manifest,
+            contract=MARKETS,
+            listed=report.fetched,
+            excluded=shell.counts_table(manifest.stats.get("excluded", {})),
+        )
+
+    @dg.asset(
+        partitions_def=partitions.close_months,
+        group_name=GROUP,
+        kinds={"parquet", "polymarket"},
+        owners=shell.OWNERS,
+        code_version=str(PRICES.version),
+        deps=["markets"],
+        check_specs=[shell.contract_spec("market_prices")],
+        pool="polymarket",
+        description="Price history of every resolved market of a close month, with route and step.",
+    )
+    def market_prices(
+        context: dg.AssetExecutionContext, root: StorageRoot, polymarket: PolymarketResource
+    ) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.markets import prices
+
+        store = root.store()
+        with polymarket.reachable() as settings:
+            manifest = prices.build(store, settings, month=context.partition_key)
+        return shell.published(store, manifest, contract=PRICES)
+
+    return [markets, market_prices]

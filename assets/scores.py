@@ -1,0 +1,86 @@
+"""Scores: per-forecast scores, the tables of the paper, paired comparisons, the leak audit, the report."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+
+from assets import shell
+from assets.partitions import Partitions
+from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
+from hindcast_dagster.contracts.table import Contract
+from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import read_table
+from resources.store import StorageRoot
+
+GROUP = "scores"
+_FORECASTS = ("market_baseline", "zero_shot_forecasts", "retrieval_forecasts")
+
+
+def build(partitions: Partitions) -> list[Any]:
+    """Return the assets of this stage."""
+
+    def scored(name: str, deps: list[str], description: str, contract: Contract | None = None) -> Callable[[Any], Any]:
+        return dg.asset(
+            name=name,
+            partitions_def=partitions.eval_sets,
+            group_name=GROUP,
+            kinds={"parquet"} if name != "report" else {"html"},
+            owners=shell.OWNERS,
+            code_version=str(contract.version) if contract else "1",
+            deps=deps,
+            check_specs=[shell.contract_spec(name)] if contract else [],
+            description=description,
+        )
+
+    @scored(
+        "scored_forecasts", [*_FORECASTS], "Each forecast against the outcome and the market's price at t0.", SCORED
+    )
+    def scored_forecasts(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.scoring import build as scoring
+
+        store = root.store()
+        manifest = scoring.build_scored(store, root.settings(), eval_set=context.partition_key)
+        return shell.published(store, manifest, contract=SCORED)
+
+    @scored("score_tables", ["scored_forecasts"], "Accuracy and Brier per model and arm, mean and SD over runs.", CELLS)
+    def score_tables(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.scoring import build as scoring
+
+        store = root.store()
+        manifest = scoring.build_tables(store, root.settings(), eval_set=context.partition_key)
+        return shell.published(store, manifest, contract=CELLS, scores=_small(store, manifest, CELLS))
+
+    @scored("comparisons", ["scored_forecasts"], "Paired comparisons of arms, clustered by question and by event.")
+    def comparisons(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.scoring import compare
+
+        store = root.store()
+        return shell.published(store, compare.build(store, root.settings(), eval_set=context.partition_key))
+
+    @scored(
+        "leak_audit", [*_FORECASTS], "Every document of every trace looked up again and held against its t0.", AUDIT
+    )
+    def leak_audit(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.leakage import audit
+
+        store = root.store()
+        manifest = audit.build(store, root.settings(), eval_set=context.partition_key)
+        return shell.published(store, manifest, contract=AUDIT, violations=manifest.rows)
+
+    @scored("report", ["score_tables", "comparisons", "leak_audit"], "A self-contained HTML report.")
+    def report(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+        from hindcast_dagster.report.build import build as build_report
+
+        store = root.store()
+        manifest = build_report(store, root.settings(), eval_set=context.partition_key)
+        page = store.area("reports", context.partition_key, "report.html")
+        return shell.published(store, manifest, page=dg.MetadataValue.path(str(page)))
+
+    return [scored_forecasts, score_tables, comparisons, leak_audit, report]
+
+
+def _small(store: Store, manifest: Manifest, contract: Contract) -> dg.TableMetadataValue:
+    frame = read_table(store.partition(manifest.table, *manifest.key).require(), contract)
+    return shell.rows_table(frame.select("model", "arm", "runs", "n", "unparsed", "accuracy", "brier").to_dicts())

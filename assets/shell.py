@@ -1,0 +1,95 @@
+"""What every asset does around its call of the library: checks, metadata, the link to the paper."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import dagster as dg
+import pyarrow as pa
+
+from hindcast_dagster.contracts.table import Contract
+from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import DATA
+
+OWNERS: Final = ["team:hindcast"]
+CONTRACT_CHECK: Final = "contract"
+_SMALL: Final = 40  # rows of a table that is shown as metadata; the event log keeps them for ever
+
+
+def column_schema(contract: Contract) -> dg.TableSchema:
+    """Return a contract's columns as Dagster shows them."""
+    return dg.TableSchema(columns=[_column(field, contract.primary_key) for field in contract.schema])
+
+
+def _column(field: pa.Field, primary_key: tuple[str, ...]) -> dg.TableColumn:
+    constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=(field.name,) == primary_key)
+    return dg.TableColumn(name=field.name, type=str(field.type), constraints=constraints)
+
+
+def contract_spec(asset: str) -> dg.AssetCheckSpec:
+    """Return the blocking check that every table carries: its expectation suite."""
+    return dg.AssetCheckSpec(
+        name=CONTRACT_CHECK, asset=asset, blocking=True, description="The expectation suite of the table's contract."
+    )
+
+
+def contract_result(store: Store, manifest: Manifest, contract: Contract) -> dg.AssetCheckResult:
+    """Run the suite over the sealed partition that was just made (not over other partitions of the asset)."""
+    import polars as pl
+
+    from hindcast_dagster.contracts.suites import run_suite
+
+    sealed = store.partition(manifest.table, *manifest.key).require()
+    verdicts = run_suite(contract, pl.scan_parquet(sealed.file(DATA)))
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    records = [dg.TableRecord({"expectation": v.name, "passed": v.passed, "detail": v.detail}) for v in verdicts]
+    said = f"{len(verdicts) - len(failed)} of {len(verdicts)} expectations hold for {' / '.join(manifest.key)}"
+    return dg.AssetCheckResult(
+        check_name=CONTRACT_CHECK,
+        passed=not failed,
+        description=f"{said}; broken: {', '.join(v.name for v in failed)}." if failed else f"{said}.",
+        metadata={"expectations": dg.MetadataValue.table(records)} if records else {},
+    )
+
+
+def published(
+    store: Store,
+    manifest: Manifest,
+    *,
+    contract: Contract | None = None,
+    checks: Sequence[dg.AssetCheckResult] = (),
+    **metadata: Any,
+) -> dg.MaterializeResult[Any]:
+    """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`."""
+    path = store.partition(manifest.table, *manifest.key).require().path
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    shown: dict[str, Any] = {
+        "dagster/row_count": manifest.rows,
+        "bytes": size,
+        "version": manifest.version[:12],
+        "sealed_in": dg.MetadataValue.path(str(path)),
+        **metadata,
+    }
+    found = list(checks)
+    if contract is not None:
+        shown["dagster/column_schema"] = column_schema(contract)
+        found.append(contract_result(store, manifest, contract))
+    return dg.MaterializeResult(metadata=shown, check_results=found, data_version=dg.DataVersion(manifest.version))
+
+
+def counts_table(counts: dict[str, int], *, name: str = "reason") -> dg.TableMetadataValue:
+    """Return counts by reason as a small table, largest first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SMALL]
+    return dg.MetadataValue.table(
+        [dg.TableRecord({name: key, "count": value}) for key, value in ordered],
+        schema=dg.TableSchema(columns=[dg.TableColumn(name, "string"), dg.TableColumn("count", "int")]),
+    )
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> dg.TableMetadataValue:
+    """Return rows of a small table as metadata; floats are rounded for reading."""
+    records = [
+        dg.TableRecord({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})
+        for row in rows[:_SMALL]
+    ]
+    return dg.MetadataValue.table(records, schema=None if records else dg.TableSchema(columns=[]))
