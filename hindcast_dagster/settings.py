@@ -136,8 +136,31 @@ class Agent(_Section):
     comments_per_thread: int = Field(default=10, ge=0)
     thread_depth: int = Field(default=3, ge=1)
     stop_confidence: float = Field(default=0.7, ge=0, le=1)
+    lookups: int = Field(default=6, ge=0, description="Look-up tool calls that the model may make per round.")
     min_yield: float = Field(default=0.05, ge=0, le=1, description="New documents per hit below which research stops.")
     evidence_tokens: int = Field(default=24_000, gt=0, description="Evidence budget of one call, in tokens.")
+
+
+class Call(_Section):
+    """Decoding of one kind of model call."""
+
+    temperature: float = Field(ge=0, le=2)
+    max_tokens: int = Field(gt=0)
+
+
+class Decoding(_Section):
+    """Decoding per kind of call; the defaults are the paper's (table 4). Everything else is sent as off."""
+
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    zero_shot: Call = Call(temperature=0.1, max_tokens=4096)
+    seed_queries: Call = Call(temperature=0.2, max_tokens=4096)
+    reflection: Call = Call(temperature=0.3, max_tokens=4096)
+    summary: Call = Call(temperature=0.1, max_tokens=3500)
+    tally: Call = Call(temperature=0.1, max_tokens=2200)
+    forecast: Call = Call(temperature=0.1, max_tokens=3200)
+    repair: Call = Call(temperature=0.1, max_tokens=1400)
+    compact: Call = Call(temperature=0.1, max_tokens=2400)
+    json_only: Call = Call(temperature=0.1, max_tokens=900)
 
 
 class Forecast(_Section):
@@ -185,6 +208,7 @@ class Settings(BaseSettings):
     questions: Questions = Questions()
     llm: Llm = Llm()
     agent: Agent = Agent()
+    decoding: Decoding = Decoding()
     forecast: Forecast = Forecast()
     coverage: Coverage = Coverage()
     sample: Sample = Sample()
