@@ -1,0 +1,154 @@
+"""The coverage probe of one close month: how far the corpus spoke about each market, and for which side (paper, 4.1).
+
+What belongs here: the partition `coverage_probe`. A partition holds one row per market, judge and cutoff kind; probing
+again with another judge adds rows and leaves the others.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Coroutine
+from typing import Any, Final
+
+import polars as pl
+
+from hindcast_dagster.archive.protocol import Archive
+from hindcast_dagster.clock import Cutoff, T0Policy
+from hindcast_dagster.contracts.coverage import COVERAGE
+from hindcast_dagster.contracts.markets import MARKETS
+from hindcast_dagster.coverage import rows
+from hindcast_dagster.coverage.judge import Finding, Judge
+from hindcast_dagster.coverage.open import open_judge
+from hindcast_dagster.coverage.run import Progress, findings
+from hindcast_dagster.coverage.subjects import AsOf, Subject, When, subjects
+from hindcast_dagster.errors import UsageError
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.journal import Journal, identity_hash
+from hindcast_dagster.storage.manifest import Input, Manifest
+from hindcast_dagster.storage.store import Sealed, Store
+from hindcast_dagster.storage.tables import publish_table, read_table
+
+TABLE: Final = COVERAGE.name
+CODE_VERSION: Final = "1"
+INDEX: Final = "submission_index"
+
+
+def build(
+    store: Store,
+    settings: Settings,
+    *,
+    month: str,
+    judge: str | Judge,
+    as_of: AsOf = "close",
+    policy: T0Policy | None = None,
+    archive_end: object = None,
+    at: dict[str, Cutoff] | None = None,
+    market_ids: Collection[str] | None = None,
+    archive: Archive | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Probe the resolved markets of a close month and seal the partition.
+
+    `judge` is a roster slug, `evidence_count`, or a judge of one's own. `as_of` is where the probe stands: at the
+    close, as the paper does, or at t0 (`policy` and `archive_end`, or `at` per market), where a forecaster stands.
+    `market_ids` narrows to some markets. `archive` replaces the store's own archive. Raises `NotReady` when markets
+    or archive are not sealed, `UsageError` for an unknown judge. Killed and run again it repeats no finished market.
+    """
+    if as_of not in {"close", "t0"}:
+        raise UsageError(f"The probe stands at close or at t0, found {as_of!r}.")
+    market_part = store.partition("markets", month).require(made_by="hindcast markets fetch")
+    markets = read_table(market_part, MARKETS)
+    archive = archive or _archive(store, settings)
+    end = None if archive_end is None else Cutoff.of(archive_end)
+    when = When(as_of, policy or T0Policy("day_before_close"), end, at)
+    chosen, excluded = subjects(markets, when, only=market_ids)
+    found_judge = open_judge(settings, judge) if isinstance(judge, str) else judge
+    reading = findings(
+        chosen,
+        as_of=as_of,
+        archive=archive,
+        judge=found_judge,
+        journal=Journal(store, TABLE, month),
+        snapshot=lambda subject: visible(store, archive, subject.question.t0),
+        concurrency=settings.llm.concurrency,
+        progress=progress,
+    )
+    found = asyncio.run(reading if judge is found_judge else _and_close(reading, found_judge))
+    new = COVERAGE.frame(
+        [
+            rows.row(subject, finding, as_of=as_of, judge=found_judge.name, version=found_judge.version)
+            for subject, finding in zip(chosen, found, strict=True)
+        ]
+    )
+    account = _account(settings, when=when, judge=found_judge, found=found, excluded=excluded)
+    return _publish(
+        store, month=month, markets=markets, new=new, account=account, inputs=_inputs(store, market_part, chosen)
+    )
+
+
+async def _and_close(reading: Coroutine[Any, Any, list[Finding]], judge: Judge) -> list[Finding]:
+    try:
+        return await reading
+    finally:
+        await judge.close()
+
+
+def visible(store: Store, archive: Archive, cutoff: Cutoff) -> str:
+    """Return a hash of the month tables that a cutoff admits: a month sealed later leaves it as it is."""
+    seen = [
+        [month, manifest.version]
+        for month in archive.months
+        if month <= cutoff.month and (manifest := store.partition(INDEX, month).manifest()) is not None
+    ]
+    return identity_hash({"months": seen}) if seen else archive.snapshot
+
+
+def _archive(store: Store, settings: Settings) -> Archive:
+    from hindcast_dagster.archive.open import open_archive
+
+    return open_archive(store, settings)
+
+
+def _account(
+    settings: Settings, *, when: When, judge: Judge, found: list[Finding], excluded: dict[str, int]
+) -> dict[str, Any]:
+    """Return how one probe was made, for the manifest."""
+    economics: Counter[str] = Counter()
+    for finding in found:
+        economics.update(finding.economics)
+    return {
+        "judge": judge.name,
+        "judge_version": judge.version,
+        "as_of": when.as_of,
+        "policy": str(when.policy) if when.as_of == "t0" and when.fixed is None else None,
+        "archive_end": when.archive_end.iso if when.archive_end else None,
+        "settings": settings.coverage.model_dump(mode="json"),
+        "excluded": excluded,
+        "economics": dict(sorted(economics.items())),
+    }
+
+
+def _inputs(store: Store, markets: Sealed, chosen: list[Subject]) -> list[Input]:
+    latest = max((subject.question.t0.month for subject in chosen), default="")
+    indexes = [manifest.as_input for manifest in store.manifests(INDEX) if manifest.key[0] <= latest]
+    return [markets.as_input, *indexes]
+
+
+def _publish(
+    store: Store,
+    *,
+    month: str,
+    markets: pl.DataFrame,
+    new: pl.DataFrame,
+    account: dict[str, Any],
+    inputs: list[Input],
+) -> Manifest:
+    """Merge with what other judges and cutoffs have left, and seal."""
+    partition = store.partition(TABLE, month)
+    before = partition.manifest_or_none()
+    readable = before is not None and before.schema_version == COVERAGE.schema_version
+    old = read_table(partition.require(), COVERAGE) if readable else None
+    table = rows.merge(new, old, markets=set(markets["market_id"]))
+    accounts = dict(before.stats.get("probes", {})) if before is not None and readable else {}
+    accounts[f"{account['judge']}/{account['as_of']}"] = account
+    stats = {"probes": {name: accounts[name] | rows.counts(table, name) for name in sorted(accounts)}}
+    return publish_table(partition, table, COVERAGE, code_version=CODE_VERSION, inputs=inputs, stats=stats)

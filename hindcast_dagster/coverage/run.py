@@ -1,0 +1,76 @@
+"""Runs a judge over subjects, with a journal: what is finished is on disk, and is never asked again.
+
+What belongs here: concurrency, resume, and the identity of one probe. What does not: months and tables; see `probe`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hindcast_dagster.archive.protocol import Archive
+from hindcast_dagster.coverage.judge import Finding, Judge
+from hindcast_dagster.coverage.subjects import AsOf, Subject
+from hindcast_dagster.storage.journal import Journal, identity_hash
+
+Progress = Callable[[int, int, str], None]
+
+
+def identity(subject: Subject, *, as_of: AsOf, judge: Judge, archive: str) -> dict[str, Any]:
+    """Return what a probe is a probe of: one finished unit of the journal.
+
+    `archive` names the versions of the month tables that the cutoff admits, so a later month does not probe anew. The
+    outcome is not part of it: a revised outcome turns the contrast, it does not change what the corpus said.
+    """
+    question = subject.question
+    return {
+        "market": question.id,
+        "text": question.text,
+        "criteria": question.criteria,
+        "as_of": as_of,
+        "at": question.t0.epoch,
+        "judge": judge.name,
+        "judge_version": judge.version,
+        "archive": archive,
+    }
+
+
+async def findings(
+    subjects: Sequence[Subject],
+    *,
+    as_of: AsOf,
+    archive: Archive,
+    judge: Judge,
+    journal: Journal,
+    snapshot: Callable[[Subject], str],
+    concurrency: int,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Return the finding of every subject, in order; asks the judge only for those that the journal lacks.
+
+    When the judge fails for one subject, those in flight still finish and are kept, then the first error is raised:
+    the next run asks only for the rest.
+    """
+    slots = asyncio.Semaphore(concurrency)
+    done = 0
+
+    async def one(subject: Subject) -> Finding:
+        nonlocal done
+        known = identity(subject, as_of=as_of, judge=judge, archive=snapshot(subject))
+        unit = identity_hash(known)
+        record = journal.read(unit)
+        if record is None:
+            async with slots:
+                finding = await judge.read(subject.question, archive.at(subject.question.t0))
+            journal.write(unit, {"identity": known, "finding": finding.as_record()})
+        else:
+            finding = Finding.of_record(record["finding"])
+        done += 1
+        if progress is not None:
+            progress(done, len(subjects), subject.question.text[:60])
+        return finding
+
+    results = await asyncio.gather(*(one(subject) for subject in subjects), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if isinstance(result, Finding)]
