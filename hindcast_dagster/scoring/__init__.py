@@ -1,1 +1,1 @@
-"""Metrics, strata, paired comparison and the score tables."""
+"""Scores: metrics, cells over runs, strata, paired comparisons, calibration and value beyond the market."""

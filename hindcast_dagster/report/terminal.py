@@ -1,0 +1,116 @@
+"""Tables for a terminal (rich). The same numbers as the report, without its words."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hindcast_dagster.scoring.inputs import BASELINE
+from hindcast_dagster.scoring.query import Answer
+
+DASH: Final = "-"
+TREATED: Final = {"intersection": "left out", "half": "as 0.5"}
+CAPTION: Final = "± sample SD over runs; u/f/m: unparsed, failed, missing; best arm of a model in bold."
+
+
+def percent(value: float | None, sd: float | None = None, *, digits: int = 1) -> str:
+    """Return a fraction as a percentage without its sign, with +- SD when there is one."""
+    if value is None:
+        return DASH
+    return f"{100 * value:.{digits}f}" + (f" ±{100 * sd:.{digits}f}" if sd is not None else "")
+
+
+def points(value: float | None, sd: float | None = None, *, digits: int = 3) -> str:
+    """Return a Brier-like number as the paper prints it: `.218 ±.006`."""
+    if value is None:
+        return DASH
+    return _bare(value, digits) + (f" ±{_bare(sd, digits)}" if sd is not None else "")
+
+
+def _bare(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
+def best(cells: pl.DataFrame) -> set[tuple[str, str, str]]:
+    """Return (model, arm, column) of the best accuracy and Brier of each model that has more than one scored arm."""
+    found: set[tuple[str, str, str]] = set()
+    for (model,), part in cells.filter(pl.col("n") > 0).partition_by("model", as_dict=True).items():
+        if part.height > 1 and model != BASELINE:
+            for column, value in (("accuracy", part["accuracy"].max()), ("brier", part["brier"].min())):
+                found |= {(str(model), arm, column) for arm in part.filter(pl.col(column) == value)["arm"]}
+    return found
+
+
+def score_table(eval_set: str, cells: pl.DataFrame, missing: Sequence[dict[str, Any]]) -> RenderableType:
+    """Return the score table; what is missing stands above it."""
+    table = Table(title=f"Scores of {eval_set}", caption=CAPTION, box=box.SIMPLE, pad_edge=False)
+    for name in ("model", "arm"):
+        table.add_column(name, overflow="fold")
+    for name in ("runs", "n", "u/f/m", "accuracy %", "Brier", "|p-q|"):
+        table.add_column(name, justify="right", no_wrap=True)
+    bold = best(cells)
+    previous = None
+    for row in cells.iter_rows(named=True):
+        if previous not in {None, row["model"]}:
+            table.add_section()
+        previous = row["model"]
+        table.add_row(*_score_row(row, bold))
+    return Group(*(_missing_line(each) for each in missing), table)
+
+
+def _score_row(row: dict[str, Any], bold: set[tuple[str, str, str]]) -> list[Text | str]:
+    def styled(text: str, column: str) -> Text:
+        return Text(text, style="bold" if (row["model"], row["arm"], column) in bold else "")
+
+    return [
+        Text(row["model"]),
+        Text(row["arm"]),
+        str(row["runs"]),
+        str(row["n"]),
+        f"{row['unparsed']}/{row['failed']}/{row['missing']}",
+        styled(percent(row["accuracy"], row["accuracy_sd"]), "accuracy"),
+        styled(points(row["brier"], row["brier_sd"]), "brier"),
+        points(row["market_gap"]),
+    ]
+
+
+def _missing_line(each: dict[str, Any]) -> Text:
+    return Text(
+        f"missing: {each['model']}/{each['arm']} {each['missing']} of {each['expected']}: {each['command']}",
+        style="yellow",
+    )
+
+
+def comparison(a: str, b: str, rows: pl.DataFrame) -> RenderableType:
+    """Return the lines of one comparison."""
+    caption = "95 % percentile interval, 10,000 cluster resamples, two-sided p; found: what 4 in 5 tries would find."
+    table = Table(title=f"{a} minus {b}", caption=caption, box=box.SIMPLE, pad_edge=False)
+    table.add_column("metric, missing forecasts")
+    for name in ("clusters", "pairs", "difference", "interval", "p", "found"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows.sort("metric", "missing", "cluster", descending=[True, True, True]).iter_rows(named=True):
+        table.add_row(
+            f"{row['metric']}, {TREATED[row['missing']]}",
+            f"{row['clusters']} {row['cluster']}s",
+            str(row["pairs"]),
+            points(row["difference"]),
+            f"{points(row['low'])} .. {points(row['high'])}",
+            f"{row['p']:.4f}",
+            points(row["detectable"]),
+        )
+    return table
+
+
+def answer(found: Answer) -> RenderableType:
+    """Return the rows of a query."""
+    table = Table(caption="More rows were left out: see --limit." if found.truncated else None)
+    for name in found.columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in found.rows:
+        table.add_row(*(Text(DASH if value is None else str(value)) for value in row))
+    return table

@@ -1,0 +1,90 @@
+"""Seals `scored_forecasts` and `score_tables` of an eval set."""
+
+from typing import Final
+
+import polars as pl
+
+from hindcast_dagster.contracts.analysis import RUNS
+from hindcast_dagster.contracts.scores import CELLS, SCORED
+from hindcast_dagster.errors import NotReady
+from hindcast_dagster.scoring import cells, inputs, models, scored
+from hindcast_dagster.scoring.inputs import BASELINE, MARKET, Inputs
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.manifest import Check, Manifest
+from hindcast_dagster.storage.store import Sealed, Store
+from hindcast_dagster.storage.tables import publish_table, read_table, write_table
+
+CODE: Final = "scoring/1"
+"""Rises when the meaning of a score changes."""
+BASELINE_ARMS: Final = (MARKET, "constant_half", "base_rate")
+"""Baselines that every eval set can have; others appear when they are there."""
+
+
+def build_scored(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
+    """Score every sealed forecast of an eval set against outcome and price. Raises `NotReady` without forecasts."""
+    given = inputs.load(store, eval_set)
+    if not given.forecasts.height:
+        raise NotReady(
+            f"No forecast of eval set {eval_set} is sealed in {store.root}: make some with "
+            f"`hindcast forecast run --arm zero_shot --model M --eval-set {eval_set}`."
+        )
+    known = models.facts(settings, given.forecasts["model"].unique().sort().to_list())
+    frame = scored.score(given, cutoffs={slug: each.cutoff for slug, each in known.items()})
+    return publish_table(
+        store.partition("scored_forecasts", eval_set), frame, SCORED, code_version=CODE, inputs=given.sources
+    )
+
+
+def build_tables(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
+    """Seal the score tables of an eval set: the cells, and beside them one file per table of the papers.
+
+    Raises `NotReady` when `scored_forecasts` is not sealed or was made from other forecasts than those there now.
+    """
+    given = inputs.load(store, eval_set)
+    source = current(store, given)
+    frame = read_table(source, SCORED)
+    per_run = cells.runs(given, frame)
+    table = cells.cells(given, frame, per_run, wanted=wanted(given, settings))
+    lacking = cells.missing(table, eval_set)
+    with store.partition("score_tables", eval_set).draft() as draft:
+        write_table(draft, table, CELLS)
+        write_table(draft, per_run, RUNS, name="runs.parquet")
+        return draft.seal(
+            rows=table.height,
+            schema_version=CELLS.schema_version,
+            code_version=CODE,
+            inputs=(*given.sources, source.as_input),
+            checks=[Check(name="complete", passed=not lacking, detail=f"{len(lacking)} cells are not complete")],
+            stats={"missing": lacking, "questions": given.questions.height},
+        )
+
+
+def current(store: Store, given: Inputs) -> Sealed:
+    """Return the scored forecasts, if they were made from exactly these forecasts. Raises `NotReady`."""
+    remedy = f"hindcast score --eval-set {given.eval_set}"
+    source = store.partition("scored_forecasts", given.eval_set).require(made_by=remedy)
+    then, now = set(source.manifest.inputs), set(given.sources)
+    if then != now:
+        changed = min((each.table, *each.key) for each in then ^ now)
+        raise NotReady(
+            f"scored_forecasts {given.eval_set} is older than {' / '.join(changed)}: make it again with `{remedy}`."
+        )
+    return source
+
+
+def wanted(given: Inputs, settings: Settings) -> dict[tuple[str, str], int]:
+    """Return the runs that each cell should have: every model seen under every model arm, and the baselines.
+
+    A cell that was never asked wants the setting's runs; one that was asked, what its partition says it was asked for.
+    """
+    names = [name for name in given.forecasts["model"].unique().to_list() if name != BASELINE]
+    asked = {(str(m), str(a)) for m, a in given.forecasts.select("model", "arm").unique().iter_rows()}
+    grid = {(name, arm): settings.forecast.runs for name in names for arm in settings.forecast.model_arms}
+    grid |= {(BASELINE, arm): 1 for arm in BASELINE_ARMS}
+    return {cell: runs for cell, runs in grid.items() if cell not in asked} | given.planned
+
+
+def read_cells(store: Store, eval_set: str) -> tuple[pl.DataFrame, Manifest]:
+    """Return the sealed score table and its manifest. Raises `NotSealed`."""
+    sealed = store.partition("score_tables", eval_set).require(made_by=f"hindcast score --eval-set {eval_set}")
+    return read_table(sealed, CELLS), sealed.manifest

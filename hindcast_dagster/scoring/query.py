@@ -1,0 +1,122 @@
+"""SQL over the sealed tables: every table is a view, and nothing else can be reached.
+
+A query comes from a person or a program and is not trusted: one SELECT only, in a DuckDB that may open exactly the
+Parquet files behind the views, cannot load extensions and cannot change its own settings.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hindcast_dagster.errors import UsageError
+from hindcast_dagster.storage.store import Sealed, Store
+
+DATA: Final = "data"
+CONFIG: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # else `from x` reads the caller's Python variables
+}
+
+_TIMES: Final = (date, datetime, time)
+
+
+class Answer(NamedTuple):
+    """The result of a query: plain JSON values, at most as many rows as asked for."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    truncated: bool
+
+    def document(self) -> dict[str, Any]:
+        """Return the answer as one JSON object; rows are objects by column name (a repeated name keeps its last)."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"columns": self.columns, "rows": rows, "truncated": self.truncated}
+
+
+def run(store: Store, query: str, *, limit: int = 200) -> Answer:
+    """Run one SELECT over the views. Raises `UsageError` for anything else and for what DuckDB refuses."""
+    import duckdb
+
+    with duckdb.connect(":memory:", config=dict(CONFIG)) as connection:
+        _refuse_other_statements(duckdb.extract_statements, query, duckdb.Error)
+        _make_views(connection, store)
+        try:
+            found = connection.execute(query)
+            columns = [column[0] for column in found.description or []]
+            rows = found.fetchmany(limit + 1)
+        except duckdb.Error as error:
+            raise UsageError(f"The query failed: {str(error).strip()}") from error
+    kept = [tuple(_plain(value) for value in row) for row in rows[:limit]]
+    return Answer(columns, kept, truncated=len(rows) > limit)
+
+
+def _refuse_other_statements(extract: Any, query: str, parser_error: type[Exception]) -> None:
+    try:
+        statements = extract(query)
+    except parser_error as error:
+        raise UsageError(f"The query cannot be read: {str(error).strip()}") from error
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        found = ", ".join(each.type.name for each in statements) or "nothing"
+        raise UsageError(f"`hindcast sql` runs exactly one SELECT; found {found}.")
+
+
+def _make_views(connection: Any, store: Store) -> None:
+    allowed: list[str] = []
+    for name, parts in sorted(views(store).items()):
+        selects = [
+            f"SELECT {_keys(sealed)} * FROM read_parquet({_text(path)})"  # noqa: S608 - quoted by _text, own paths
+            for sealed, path in parts
+        ]
+        connection.execute(f"CREATE VIEW {_name(name)} AS {' UNION ALL BY NAME '.join(selects)}")
+        allowed.extend(str(path) for _, path in parts)
+    connection.execute(f"SET allowed_paths = [{', '.join(map(_text, allowed))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def views(store: Store) -> dict[str, list[tuple[Sealed, Path]]]:
+    """Return what each view reads: `<table>` for its rows, `<table>_<file>` for further files of its partitions."""
+    found: dict[str, list[tuple[Sealed, Path]]] = {}
+    for sealed, path in _files(store):
+        table = sealed.manifest.table
+        found.setdefault(table if path.stem == DATA else f"{table}_{path.stem}", []).append((sealed, path))
+    return found
+
+
+def _files(store: Store) -> Iterator[tuple[Sealed, Path]]:
+    for table in store.tables():
+        for key in store.sealed_keys(table):
+            sealed = store.partition(table, *key).require()
+            for path in sorted(sealed.path.glob("*.parquet")):
+                yield sealed, path
+
+
+def _keys(sealed: Sealed) -> str:
+    return "".join(f"{_text(part)} AS key_{n}, " for n, part in enumerate(sealed.manifest.key, start=1))
+
+
+def _text(value: object) -> str:
+    """Quote a value as an SQL string."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    """Quote a name."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: NaN and infinities become null, dates ISO text, bytes hex."""
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.hex() if isinstance(value, bytes) else value.isoformat() if isinstance(value, _TIMES) else str(value)
