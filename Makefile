@@ -32,7 +32,7 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 
 install: $(VENV)/.run ## make .venv with everything the demo needs
 
-$(DAGSTER_HOME)/dagster.yaml: scripts/dagster.yaml
+$(DAGSTER_HOME)/dagster.yaml: hindcast_dagster/dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)
 	@cp $< $@
 

@@ -175,14 +175,16 @@ class Partition:
         except InputRefused:
             return None
 
-    def prune(self, *, keep: Iterable[str]) -> list[Path]:
+    def prune(self, *, keep: Iterable[str], dry_run: bool = False) -> list[Path]:
         """Remove versions that are neither in `keep` nor pinned, so that rebuilds do not grow the disk; return them.
+
+        With `dry_run` they are only returned.
 
         The version before the current one stays until the next rebuild, for readers that still hold it.
         """
         wanted = {self._directory(version).name for version in {*keep, *self.store.pinned(self.table, self.key)}}
         gone = [path for path in sorted(self.path.glob("v-*")) if path.is_dir() and path.name not in wanted]
-        for path in gone:
+        for path in () if dry_run else gone:
             shutil.rmtree(path, ignore_errors=True)
         return gone
 
