@@ -29,11 +29,9 @@ def score(context: typer.Context, *, eval_set: EvalSet, require_complete: Requir
 
     obj: Context = context.obj
     _score(obj, eval_set)
-    cells, manifest = build.read_cells(obj.store, eval_set)
-    missing = manifest.stats["missing"]
-    document = {"eval_set": eval_set, "cells": cells.to_dicts(), "missing": missing}
-    obj.emit(document, text=terminal.score_table(eval_set, cells, missing))
-    _refuse_incomplete(obj, missing, require_complete=require_complete)
+    document = build.score_document(obj.store, obj.settings, eval_set=eval_set)
+    obj.emit(document, text=terminal.score_table(document))
+    _refuse_incomplete(obj, document["missing"], require_complete=require_complete)
 
 
 def compare(

@@ -36,31 +36,33 @@ def _bare(value: float, digits: int) -> str:
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
-def best(cells: pl.DataFrame) -> set[tuple[str, str, str]]:
+def best(cells: Sequence[dict[str, Any]]) -> set[tuple[str, str, str]]:
     """Return (model, arm, column) of the best accuracy and Brier of each model that has more than one scored arm."""
     found: set[tuple[str, str, str]] = set()
-    for (model,), part in cells.filter(pl.col("n") > 0).partition_by("model", as_dict=True).items():
-        if part.height > 1 and model != BASELINE:
-            for column, value in (("accuracy", part["accuracy"].max()), ("brier", part["brier"].min())):
-                found |= {(str(model), arm, column) for arm in part.filter(pl.col(column) == value)["arm"]}
+    scored = [row for row in cells if row["n"] and row["model"] != BASELINE]
+    for model in {row["model"] for row in scored}:
+        mine = [row for row in scored if row["model"] == model]
+        for column, choose in (("accuracy", max), ("brier", min)) if len(mine) > 1 else ():
+            top = choose(row[column] for row in mine)
+            found |= {(model, row["arm"], column) for row in mine if row[column] == top}
     return found
 
 
-def score_table(eval_set: str, cells: pl.DataFrame, missing: Sequence[dict[str, Any]]) -> RenderableType:
-    """Return the score table; what is missing stands above it."""
-    table = Table(title=f"Scores of {eval_set}", caption=CAPTION, box=box.SIMPLE, pad_edge=False)
+def score_table(document: dict[str, Any]) -> RenderableType:
+    """Return the score table of `scoring.build.score_document`; what is missing stands above it."""
+    table = Table(title=f"Scores of {document['eval_set']}", caption=CAPTION, box=box.SIMPLE, pad_edge=False)
     for name in ("model", "arm"):
         table.add_column(name, overflow="fold")
     for name in ("runs", "n", "u/f/m", "accuracy %", "Brier", "|p-q|"):
         table.add_column(name, justify="right", no_wrap=True)
-    bold = best(cells)
+    bold = best(document["cells"])
     previous = None
-    for row in cells.iter_rows(named=True):
+    for row in document["cells"]:
         if previous not in {None, row["model"]}:
             table.add_section()
         previous = row["model"]
         table.add_row(*_score_row(row, bold))
-    return Group(*(_missing_line(each) for each in missing), table)
+    return Group(*(_missing_line(each) for each in document["missing"]), table)
 
 
 def _score_row(row: dict[str, Any], bold: set[tuple[str, str, str]]) -> list[Text | str]:

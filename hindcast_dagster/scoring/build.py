@@ -1,13 +1,14 @@
 """Seals `scored_forecasts` and `score_tables` of an eval set."""
 
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
-from hindcast_dagster.contracts.analysis import RUNS
+from hindcast_dagster.contracts.analysis import BLEND, CALIBRATION, EFFECTS, EVENT_SUMS, METRICS, RUNS, STRATA
 from hindcast_dagster.contracts.scores import CELLS, SCORED
+from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.scoring import cells, inputs, models, scored
+from hindcast_dagster.scoring import blend, cells, effects, inputs, measures, models, scored, strata
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET, Inputs
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Manifest
@@ -48,7 +49,8 @@ def build_tables(store: Store, settings: Settings, *, eval_set: str) -> Manifest
     lacking = cells.missing(table, eval_set)
     with store.partition("score_tables", eval_set).draft() as draft:
         write_table(draft, table, CELLS)
-        write_table(draft, per_run, RUNS, name="runs.parquet")
+        for name, (contract, rows) in further(given, frame, per_run).items():
+            write_table(draft, rows, contract, name=f"{name}.parquet")
         return draft.seal(
             rows=table.height,
             schema_version=CELLS.schema_version,
@@ -57,6 +59,19 @@ def build_tables(store: Store, settings: Settings, *, eval_set: str) -> Manifest
             checks=[Check(name="complete", passed=not lacking, detail=f"{len(lacking)} cells are not complete")],
             stats={"missing": lacking, "questions": given.questions.height},
         )
+
+
+def further(given: Inputs, frame: pl.DataFrame, per_run: pl.DataFrame) -> dict[str, tuple[Contract, pl.DataFrame]]:
+    """Return what lies beside the cells, by file name without ending (views `score_tables_<name>` in SQL)."""
+    return {
+        "runs": (RUNS, per_run),
+        "strata": (STRATA, strata.strata(frame)),
+        "metrics": (METRICS, measures.measures(given, frame)),
+        "calibration": (CALIBRATION, measures.calibration(frame)),
+        "event_sums": (EVENT_SUMS, measures.event_sums(frame)),
+        "effects": (EFFECTS, effects.effects(given, frame)),
+        "blend": (BLEND, blend.blends(frame)),
+    }
 
 
 def current(store: Store, given: Inputs) -> Sealed:
@@ -88,3 +103,10 @@ def read_cells(store: Store, eval_set: str) -> tuple[pl.DataFrame, Manifest]:
     """Return the sealed score table and its manifest. Raises `NotSealed`."""
     sealed = store.partition("score_tables", eval_set).require(made_by=f"hindcast score --eval-set {eval_set}")
     return read_table(sealed, CELLS), sealed.manifest
+
+
+def score_document(store: Store, settings: Settings, *, eval_set: str) -> dict[str, Any]:
+    """Return the sealed score table as `hindcast score --json` prints it: eval_set, cells, missing."""
+    del settings
+    table, manifest = read_cells(store, eval_set)
+    return {"eval_set": eval_set, "cells": table.to_dicts(), "missing": manifest.stats["missing"]}

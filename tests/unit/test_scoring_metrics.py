@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindcast_dagster.scoring import metrics
@@ -64,6 +64,7 @@ def test_calibration_error_of_a_hand_case():
     assert metrics.ece([0.2, 0.2, 0.9, 0.9], [0, 1, 1, 1]) == pytest.approx(0.5 * 0.3 + 0.5 * 0.1)
 
 
+@settings(deadline=None)  # the first call imports scikit-learn
 @given(forecasts)
 def test_the_murphy_parts_add_up_to_the_brier_score(pairs):
     p, y = zip(*pairs, strict=True)
@@ -81,6 +82,7 @@ def test_within_bin_term_vanishes_when_a_bin_holds_one_value():
     assert parts.within == pytest.approx(0)
 
 
+@settings(deadline=None)  # the first call imports scikit-learn
 @given(forecasts)
 def test_agreement_with_scikit_learn(pairs):
     from sklearn.metrics import brier_score_loss, log_loss
@@ -91,6 +93,7 @@ def test_agreement_with_scikit_learn(pairs):
     assert metrics.log_score(p, y) == pytest.approx(-log_loss(y, clipped, labels=[0, 1]))
 
 
+@settings(deadline=None)  # the first call imports scikit-learn
 @given(forecasts)
 def test_bins_hold_every_forecast_once(pairs):
     p, y = zip(*pairs, strict=True)
