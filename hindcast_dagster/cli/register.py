@@ -16,6 +16,7 @@ GROUPS: Final = (
     "forecast",
     "score",
     "serve",
+    "audit",
     "operate",
     "demo",
 )

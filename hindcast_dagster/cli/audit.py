@@ -1,0 +1,54 @@
+"""`hindcast audit`: hold every document of every trace of an eval set against its t0, from the Parquet corpus."""
+
+from typing import Annotated, Any
+
+import typer
+
+from hindcast_dagster.cli.context import Context
+
+RED = 3  # input refused: the traces, questions or prices are outside the cutoff contract
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    context: typer.Context,
+    *,
+    eval_set: Annotated[str, typer.Option("--eval-set", help="The eval set whose forecasts are audited.")],
+) -> None:
+    """Prove that nothing from after t0 was shown: look every document of every trace up again.
+
+    Green: exit code 0. Red: every violation by question, run, step and document, and exit code 3.
+
+    Example: hindcast audit --eval-set demo --json
+    """
+    from hindcast_dagster.leakage import audit as leak_audit
+
+    given: Context = context.obj
+    leak_audit.build(given.store, given.settings, eval_set=eval_set)
+    document = leak_audit.report(given.store, eval_set)
+    given.emit(document, text=_text(document))
+    if not document["clean"]:
+        raise typer.Exit(RED)
+
+
+def _text(document: dict[str, Any]) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+
+    verdict = "GREEN: nothing leaked" if document["clean"] else "RED"
+    late = ", ".join(f"{number} {kind}" for kind, number in document["late"].items())
+    head = (
+        f"{verdict}. {document['forecasts']} forecasts, {document['documents']} documents looked up again "
+        f"({document['mode']} mode; {late})."
+    )
+    if document["clean"]:
+        return head
+    table = Table("kind", "question", "model", "arm", "run", "step", "document", "detail")
+    for row in document["violations"]:
+        names = ("kind", "question", "model", "arm", "run", "step", "document", "detail")
+        table.add_row(*(str(row[name] if row[name] is not None else "") for name in names))
+    return Group(head, table)

@@ -1,0 +1,134 @@
+"""The leak audit of an eval set: every document of every trace looked up again and held against its t0.
+
+What belongs here: the partition `leak_audit`. It reads the journal (sealed or not: what nobody sealed can leak too),
+the frozen questions and the Parquet corpus, and shares no code with the archive that it audits.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from hindcast_dagster.contracts.questions import EVAL_SET
+from hindcast_dagster.contracts.scores import AUDIT
+from hindcast_dagster.errors import NotReady
+from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast.records import TraceRecord
+from hindcast_dagster.leakage.corpus import Lookup, look_up
+from hindcast_dagster.leakage.questions import of_questions, pinned_tables
+from hindcast_dagster.leakage.violations import LATE_KINDS, Violation, of_baseline, of_row, of_trace, untraced
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.manifest import Check, Input, Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table, read_table
+
+TABLE: Final = AUDIT.name
+CODE_VERSION: Final = "1"
+
+
+class Count:
+    """What was audited: every forecast, every sighting of a document, and a hash over all of it."""
+
+    def __init__(self) -> None:
+        self.forecasts = 0
+        self.sightings = 0
+        self._journal = hashlib.sha256()
+
+    def add(self, record: TraceRecord) -> None:
+        """Count one forecast."""
+        seen = [seen.key for step in record.steps for seen in step.seen]
+        self.forecasts += 1
+        self.sightings += len(seen)
+        self._journal.update("\n".join([record.forecast_id, *seen, ""]).encode())
+
+    @property
+    def journal(self) -> str:
+        """Hash over ids of forecasts and documents, in the order of the journal."""
+        return self._journal.hexdigest()
+
+
+def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
+    """Audit an eval set and seal the findings; the table is empty and `stats["clean"]` true when nothing leaked.
+
+    In paper mode texts and votes of after t0 are counted (`stats["late"]`) and are no violations, as in the paper.
+    Raises `NotReady` when the set is not sealed or nobody has forecast it: what was not audited is not clean.
+    """
+    frozen = store.partition(EVAL_SET.name, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    questions, pins = read_table(frozen, EVAL_SET), frozen.manifest.pins
+    keys = {seen.key for record in records.traces(store, eval_set) for step in record.steps for seen in step.seen}
+    lookup, count = look_up(store, keys, pins=pins), Count()
+    found = list(of_questions(questions, *pinned_tables(store, pins)))
+    found += _of_traces(store, eval_set, questions, lookup, count)
+    if not count.forecasts:
+        raise NotReady(
+            f"Nobody has forecast {eval_set}, so there is nothing to audit: run `hindcast forecast run --arm zero_shot "
+            f"--model M --eval-set {eval_set}` first."
+        )
+    late = [violation for violation in found if violation.kind in LATE_KINDS]
+    counted = settings.archive.mode == "strict"
+    kept = found if counted else [violation for violation in found if violation.kind not in LATE_KINDS]
+    stats = {
+        "mode": settings.archive.mode,
+        "forecasts": count.forecasts,
+        "documents": len(keys),
+        "sightings": count.sightings,
+        "journal": count.journal,
+        "late": _late(late),
+    }
+    inputs = [frozen.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
+    return _publish(store, eval_set, kept, stats, inputs)
+
+
+def _of_traces(
+    store: Store, eval_set: str, questions: pl.DataFrame, lookup: Lookup, count: Count
+) -> Iterator[Violation]:
+    """Hold every trace against the corpus, and the sealed forecasts against the traces."""
+    t0s = dict(questions.select("id", "t0").iter_rows())
+    prices = dict(questions.select("id", "price_at_t0").iter_rows())
+    sealed = {row["forecast_id"]: row for row in records.all_forecasts(store, eval_set).iter_rows(named=True)}
+    for record in records.traces(store, eval_set):
+        count.add(record)
+        yield from of_trace(record, t0s.get(record.question_id), lookup.facts)
+        yield from of_baseline(record, prices.get(record.question_id))
+        if row := sealed.pop(record.forecast_id, None):
+            yield from of_row(record, row)
+    yield from (untraced(row) for row in sealed.values())
+
+
+def _late(found: list[Violation]) -> dict[str, Any]:
+    """Return what only paper mode shows: documents whose text, or whose shown votes, are of after t0."""
+    kinds = sorted(LATE_KINDS)
+    return {kind: len({violation.document for violation in found if violation.kind == kind}) for kind in kinds}
+
+
+def _sealed_forecasts(store: Store, eval_set: str) -> list[Input]:
+    return [store.partition(table, *key).require().as_input for table, key in records.partitions(store, eval_set)]
+
+
+def _publish(
+    store: Store, eval_set: str, found: list[Violation], stats: dict[str, Any], inputs: list[Input]
+) -> Manifest:
+    distinct = list({violation.key: violation for violation in found}.values())
+    table = AUDIT.frame([violation._asdict() for violation in distinct])
+    by_kind = dict(sorted(Counter(violation.kind for violation in distinct).items()))
+    said = "; ".join(f"{kind}: {number}" for kind, number in by_kind.items()) or f"{stats['documents']} documents"
+    return publish_table(
+        store.partition(TABLE, eval_set),
+        table,
+        AUDIT,
+        code_version=CODE_VERSION,
+        inputs=inputs,
+        checks=[Check(name="nothing_leaked", passed=not distinct, detail=said)],
+        stats=stats | {"by_kind": by_kind, "clean": not distinct},
+    )
+
+
+def report(store: Store, eval_set: str) -> dict[str, Any]:
+    """Return the sealed audit in the shape of `hindcast audit --json`. Raises `NotSealed`."""
+    sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast audit --eval-set {eval_set}")
+    rows = read_table(sealed, AUDIT).rename({"question_id": "question"})
+    stats = sealed.manifest.stats
+    names = ("forecasts", "documents", "sightings", "mode", "late", "by_kind", "clean")
+    return {"eval_set": eval_set, **{name: stats[name] for name in names}, "violations": rows.to_dicts()}
