@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 
 from assets import archive, corpus, evaluation, forecasts, markets, partitions, scores
-from hindcast_dagster import automation
+from hindcast_dagster.automation.jobs import jobs
 from hindcast_dagster.settings import Settings, load
 from resources.archive import ArchiveResource
 from resources.llm import LlmResource
@@ -28,7 +28,7 @@ def build_definitions(settings: Settings | None = None, **resources: Any) -> dg.
     }
     return dg.Definitions(
         assets=[asset for stage in _STAGES for asset in stage.build(dimensions)],
-        jobs=automation.jobs(),
+        jobs=jobs(),
         resources=standard | resources,
         executor=dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"spawn": {}}}),
     )

@@ -1,6 +1,5 @@
 """Reports sealed partitions to a Dagster instance: its history is a view on the manifests and can be made again."""
 
-import contextlib
 from typing import Any
 
 from hindcast_dagster.settings import Settings
@@ -32,8 +31,10 @@ def report_all(store: Store, settings: Settings) -> dict[str, int]:
             if len(manifest.key) > 1:
                 home.add_dynamic_partitions("models", [manifest.key[0]])
             partition = _partition(manifest)
-            known = partitions is None or partitions.has_partition_key(partition, dynamic_partitions_store=home)
-            if known and _report(home, key, partition, manifest):
+            with dg.partition_loading_context(dynamic_partitions_store=home):
+                known = partitions is None or partitions.has_partition_key(partition)
+            if known:
+                _report(home, key, partition, manifest)
                 told[table] = told.get(table, 0) + 1
     return told
 
@@ -46,19 +47,15 @@ def _partition(manifest: Manifest) -> str:
     return dg.MultiPartitionKey({"model": manifest.key[0], "eval_set": manifest.key[1]})
 
 
-def _report(home: Any, key: Any, partition: str, manifest: Manifest) -> bool:
+def _report(home: Any, key: Any, partition: str, manifest: Manifest) -> None:
     import dagster as dg
 
-    metadata = {"dagster/row_count": manifest.rows, "version": manifest.version[:12]}
-    with contextlib.suppress(NotImplementedError):
-        home.report_runless_asset_event(
-            dg.AssetMaterialization(
-                asset_key=key,
-                partition=partition,
-                metadata=metadata,
-                tags={"dagster/data_version": manifest.version},
-                description="Registered again from its sealed manifest.",
-            )
+    home.report_runless_asset_event(
+        dg.AssetMaterialization(
+            asset_key=key,
+            partition=partition,
+            metadata={"dagster/row_count": dg.MetadataValue.int(manifest.rows), "version": manifest.version[:12]},
+            tags={"dagster/data_version": manifest.version},
+            description="Registered again from its sealed manifest.",
         )
-        return True
-    return False
+    )

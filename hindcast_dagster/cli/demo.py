@@ -17,9 +17,9 @@ from hindcast_dagster.cli.demo_pipeline import EVAL_SET, Pipeline
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.settings import CONFIG_NAME, DEFAULT_ROOT, Settings
 from hindcast_dagster.storage.files import write_atomic
-from hindcast_dagster.storage.store import Store
 
 EMBEDDED: Final = "smollm2"
+ROSTER: Final = "models.toml"
 
 # A call of the embedded model costs seconds on two cores, so its arms answer few questions with short evidence.
 _EMBEDDED_LIMITS: Final = """
@@ -41,6 +41,11 @@ evidence_tokens = 500
 [forecast]
 runs = 1
 question_limit = {questions}
+"""
+
+_SERVER: Final = """
+[llm]
+roster_file = {roster}
 """
 
 _CONFIG: Final = """# Written by `hindcast demo`. This root holds an invented world: nobody and nothing in it is real.
@@ -86,7 +91,7 @@ def demo(
     if (llm_url is None) != (llm_model is None):
         raise UsageError("--llm-url and --llm-model belong together: give both, or neither for the embedded model.")
     here = _root(given, months=months, questions=questions, embedded=llm_url is None)
-    model = _model(here, llm_url, llm_model)
+    model = _model(Path(here.settings.data_root), llm_url, llm_model)
     pipeline = Pipeline(here, model)
     pipeline.run()
     _finish(here, pipeline)
@@ -101,7 +106,11 @@ def _root(given: Context, *, months: int, questions: int, embedded: bool) -> Con
     first = Sample().first_month
     last = clock.shift_month(first, months)  # one more: markets of the last weeks close after the last dump
     config = _CONFIG.format(first=first, last=last, months=months)
-    config += _EMBEDDED_LIMITS.format(questions=questions) if embedded else ""
+    config += (
+        _EMBEDDED_LIMITS.format(questions=questions)
+        if embedded
+        else _SERVER.format(roster=json.dumps(str(root / ROSTER)))
+    )
     path = root / CONFIG_NAME
     if path.exists():
         if tomllib.loads(path.read_text(encoding="utf-8")).get("polymarket", {}).get("source") != "sample":
@@ -112,34 +121,32 @@ def _root(given: Context, *, months: int, questions: int, embedded: bool) -> Con
     return Context(data_root=str(root), json=given.json)
 
 
-def _model(here: Context, url: str | None, name: str | None) -> str:
+def _model(root: Path, url: str | None, name: str | None) -> str:
     """Return the slug of the model that answers; a server's model is added to the roster of this root."""
     if url is None or name is None:
         return EMBEDDED
     from hindcast_dagster.llm import roster
 
     entry = roster.ad_hoc(url, name)
-    _add_to_roster(here.store, entry.slug, url, name)
+    fields = entry.model_dump(mode="json", exclude={"slug"}, exclude_defaults=True, exclude_none=True)
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
+    write_atomic(root / ROSTER, "\n".join([f"[models.{entry.slug}]", *lines, ""]).encode())
     return entry.slug
-
-
-def _add_to_roster(store: Store, slug: str, url: str, name: str) -> None:
-    """Keep a server's model in the root, so that `make ui` and later commands know it too."""
-    lines = {"slug": slug, "base_url": url, "model": name}
-    write_atomic(store.root / "server.json", json.dumps(lines, indent=1).encode())
 
 
 def _finish(here: Context, pipeline: Pipeline) -> None:
     """Print the score table, the limits under which it was made, the report's path and the next step."""
     from hindcast_dagster.report.terminal import score_table
-    from hindcast_dagster.scoring.build import score_document
+    from hindcast_dagster.scoring.build import read_cells
 
-    document = score_document(here.store, here.settings, eval_set=EVAL_SET)
+    cells, manifest = read_cells(here.store, EVAL_SET)
+    missing = manifest.stats["missing"]
     page = here.store.area("reports", EVAL_SET, "report.html")
     if here.json:
-        here.emit(document | {"report": str(page), "seconds": round(time.monotonic() - pipeline.started, 1)})
+        document = {"eval_set": EVAL_SET, "cells": cells.to_dicts(), "missing": missing, "report": str(page)}
+        here.emit(document | {"seconds": round(time.monotonic() - pipeline.started, 1)})
         return
-    here.out.print(score_table(document))
+    here.out.print(score_table(EVAL_SET, cells, missing))
     here.out.print(Panel(_remarks(here.settings, pipeline.model), title="What these numbers are", expand=False))
     here.out.print(f"Report: {page}", soft_wrap=True)
     here.out.print(

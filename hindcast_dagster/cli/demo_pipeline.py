@@ -33,9 +33,10 @@ class Pipeline:
         window = self.settings.window
         months = clock.months(*window.months())
         self._stage("sample world", self._world)
-        self._stage("archive", lambda: self._months("history", months[:-1], ("submission_index", "comment_index")))
+        self._stage("submissions", lambda: self._months("submission_month", months[:-1], ("submission_index",)))
+        self._stage("comments", lambda: self._months("comment_month", months[:-1], ("comment_index",)))
         self._stage("markets", lambda: self._months("market_month", months, ("markets", "market_prices")))
-        self._stage("coverage", lambda: self._months("coverage", months, ("coverage_probe",)))
+        self._stage("coverage", lambda: self._months("coverage_month", months, ("coverage_probe",)))
         self._stage("eval set", self._eval_set)
         self._stage("forecasts", self._forecasts)
         self._stage("scores", lambda: self._job("evaluate", EVAL_SET))

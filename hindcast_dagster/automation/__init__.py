@@ -1,0 +1,1 @@
+"""What an operator launches and what starts by itself: jobs, sensors, schedules. Nothing here spends money unasked."""
