@@ -104,6 +104,17 @@ class Questions(_Section):
     base_rate_min: int = Field(default=10, ge=1, description="Closed markets below which a base rate is not used.")
 
 
+class Engine(_Section):
+    """vLLM inside this process (extra `vllm`)."""
+
+    tensor_parallel: int = Field(default=1, ge=1, description="GPUs that share one copy of the model.")
+    data_parallel: int = Field(default=1, ge=1, description="Copies of the model.")
+    max_model_len: int | None = Field(default=None, ge=512, description="None: the context length of the roster.")
+    prefix_caching: bool = True
+    memory_fraction: float = Field(default=0.9, gt=0, le=1, description="Share of GPU memory that the engine takes.")
+    eager: bool = Field(default=False, description="No CUDA graphs and no compilation: slower, starts at once.")
+
+
 class Llm(_Section):
     """Language models. Keys come from the environment variable that the roster entry names."""
 
@@ -119,6 +130,7 @@ class Llm(_Section):
         default=True, description="Run questions that lie before a model's cutoff, flagged."
     )
     max_cost: float | None = Field(default=None, ge=0, description="Money limit of one run, in US dollars.")
+    engine: Engine = Engine()
 
 
 class Agent(_Section):
