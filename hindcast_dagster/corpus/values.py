@@ -1,0 +1,113 @@
+"""Values: what the fields of a record mean, whatever type the dump gave them.
+
+Every function takes an untrusted value and returns a clean one or None; none raises. Times follow the field's history:
+see docs/corpus.md, "When was it true?".
+"""
+
+import html
+import math
+import re
+from typing import Final
+
+from hindcast_dagster.clock import EARLIEST, LATEST
+from hindcast_dagster.corpus.record import Record
+
+_ID: Final = re.compile(r"(?:t[13]_)?([0-9a-z]{1,13})")
+_FULL_NAME: Final = re.compile(r"t[13]_[0-9a-z]{1,13}")
+_SECONDS: Final = re.compile(r"([0-9]{1,12})(?:\.[0-9]+)?")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_INT64: Final = 1 << 63
+
+
+def epoch(value: object) -> int | None:
+    """Return epoch seconds from an int, a digit string or a float; None outside 2005..2100 (milliseconds!)."""
+    if type(value) is int:
+        seconds = value
+    elif isinstance(value, float) and math.isfinite(value):
+        seconds = math.floor(value)
+    elif isinstance(value, str) and (match := _SECONDS.fullmatch(value)):
+        seconds = int(match[1])
+    else:
+        return None
+    return seconds if EARLIEST <= seconds < LATEST else None
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number that fits 64 bits, from an int, a whole float or digits as text; else None."""
+    if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _INTEGER.fullmatch(value)):
+        value = int(value)
+    return value if type(value) is int and -_INT64 <= value < _INT64 else None
+
+
+def bare_id(value: object) -> str | None:
+    """Return a bare base-36 id; `t1_` / `t3_` is taken off, an integer (mod-era exports) is written in base 36."""
+    if type(value) is int and value >= 0:
+        value = base36(value)
+    match = _ID.fullmatch(value) if isinstance(value, str) else None
+    return match[1] if match else None
+
+
+def base36(number: int) -> str:
+    """Return a non-negative integer in base 36, as Reddit writes ids."""
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return digits or "0"
+
+
+def parent_of(value: object, link: str | None) -> str | None:
+    """Return a comment's parent as `t1_...` or `t3_...`.
+
+    null means top level, so the parent is the submission; an integer is a comment's id; a bare id is the submission's
+    if it equals it, else a comment's. None: there is nothing usable.
+    """
+    if isinstance(value, str) and _FULL_NAME.fullmatch(value):
+        return value
+    bare = bare_id(value)
+    if bare is None or bare == link:
+        return f"t3_{link}" if link and (value is None or bare) else None
+    return f"t1_{bare}"
+
+
+def text(value: object) -> str | None:
+    """Return a text as stored, or None."""
+    return value if isinstance(value, str) else None
+
+
+def unescaped(value: object) -> str:
+    """Return a text with its HTML entities resolved, once (`&amp;gt;` becomes `&gt;`); "" for what is no text."""
+    if not isinstance(value, str):
+        return ""
+    return html.unescape(value) if "&" in value else value
+
+
+def truth(value: object) -> bool | None:
+    """Return a boolean as stored, or None."""
+    return value if isinstance(value, bool) else None
+
+
+def retrieved(record: Record) -> int | None:
+    """Return when the record was first fetched, or None."""
+    return epoch(record.retrieved_on) or epoch(record.retrieved_utc)
+
+
+def engagement_as_of(record: Record) -> int | None:
+    """Return when score and comment count were read: at the second fetch, else the first; None when unknown."""
+    return epoch(record.meta("retrieved_2nd_on")) or retrieved(record)
+
+
+def text_as_of(record: Record, created: int) -> int:
+    """Return since when the stored text is what it is: max(created, edited, restoring fetch, updated_on).
+
+    A text that was deleted at first came with the second fetch. `edited: true` has no time: the fetch bounds it.
+    """
+    times = [created, epoch(record.updated_on) or 0]
+    if record.edited is True:
+        times.append(retrieved(record) or 0)
+    elif record.edited is not False:
+        times.append(epoch(record.edited) or 0)
+    if record.meta("was_initially_deleted") is True:
+        times.append(engagement_as_of(record) or 0)
+    return max(times)
