@@ -13,6 +13,7 @@ import polars as pl
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.errors import InputRefused, NotReady
 from hindcast_dagster.forecast.forecaster import Forecast, Seen, Step, Trace
+from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal, identity_hash
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import read_table
@@ -43,6 +44,8 @@ class Identity:
     """Hash over prompt versions, decoding and settings of the arm; a custom arm names its own."""
     archive_snapshot: str | None
     """None for an arm that does not read the archive."""
+    archive_mode: str | None
+    """How the archive treats late texts and votes (`mode_of`); None with the snapshot."""
     run: int
 
     @property
@@ -53,7 +56,12 @@ class Identity:
     @property
     def base(self) -> tuple[str | None, ...]:
         """What must not change under one (arm, model, eval set) without an explicit overwrite."""
-        return (self.model_revision, self.arm_version, self.archive_snapshot)
+        return (self.model_revision, self.arm_version, self.archive_snapshot, self.archive_mode)
+
+
+def mode_of(settings: Settings) -> str:
+    """Return the archive's mode and its treatment of late votes as one text."""
+    return f"{settings.archive.mode}/{settings.archive.late_votes}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,201 @@
+"""Running an arm over an eval set: prepare, ask what is missing, seal (design, section 4, "identity of a forecast").
+
+This is the one way to forecasts, for the asset, the command line and a program of one's own.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hindcast_dagster import keys
+from hindcast_dagster.archive.protocol import Archive
+from hindcast_dagster.contracts.forecasts import FORECASTS
+from hindcast_dagster.errors import UsageError
+from hindcast_dagster.forecast import arms, money, rows
+from hindcast_dagster.forecast import plan as planning
+from hindcast_dagster.forecast.contamination import Contamination, sift
+from hindcast_dagster.forecast.job import Job, take_stock
+from hindcast_dagster.forecast.records import NO_MODEL, SUFFIX, TraceRecord, journal_of, mode_of
+from hindcast_dagster.forecast.tracing import TracedModel
+from hindcast_dagster.forecast.work import Progress, Work
+from hindcast_dagster.llm.protocol import ChatModel
+from hindcast_dagster.questions.question import Question
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.manifest import Input, Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table
+
+CODE_VERSION: Final = "1"
+
+
+def build(
+    store: Store,
+    settings: Settings,
+    *,
+    arm: str,
+    model: str = NO_MODEL,
+    eval_set: str,
+    runs: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    overwrite: bool = False,
+    max_cost: float | None = None,
+    chat: ChatModel | None = None,
+    archive: Archive | None = None,
+) -> Manifest:
+    """Make every missing forecast of (arm, model, eval set) and seal the partition `<arm>_forecasts`.
+
+    `runs` and `limit` default to the settings; `limit` takes the first questions in the order of the eval set.
+    Finished forecasts are read from the journal and never asked again. `overwrite` replaces forecasts that were made
+    with other prompts, settings, revision or archive. `max_cost` (US dollars) stops before it is exceeded; what was
+    finished is sealed and the manifest says `stopped`. `chat` and `archive` stand in for the roster's and the store's.
+    Raises `NotReady` when the eval set, its archive or the service is missing, `UsageError` for wrong names.
+    """
+    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=chat, archive=archive)
+    ready = _prepare(store, settings, order)
+    take_stock(ready.job, overwrite=overwrite)
+    price = money.price_of(settings, ready.job.model)
+    pending = ready.job.pending()
+    estimate = (planning.plan(ready.job, settings, price).cost or 0.0) / max(len(pending), 1)
+    limit_usd = settings.llm.max_cost if max_cost is None else max_cost
+    work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)
+    asyncio.run(_worked(work, pending, ready.own_model, settings.llm.concurrency))
+    return _seal(store, ready, stopped=work.stopped)
+
+
+def plan(
+    store: Store,
+    settings: Settings,
+    *,
+    arm: str,
+    model: str = NO_MODEL,
+    eval_set: str,
+    runs: int | None = None,
+    limit: int | None = None,
+    overwrite: bool = False,
+    chat: ChatModel | None = None,
+    archive: Archive | None = None,
+) -> planning.Plan:
+    """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
+    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=chat, archive=archive)
+    ready = _prepare(store, settings, order)
+    take_stock(ready.job, overwrite=overwrite, dry=True)
+    return planning.plan(ready.job, settings, money.price_of(settings, ready.job.model))
+
+
+@dataclass(frozen=True)
+class _Order:
+    arm: str
+    model: str
+    eval_set: str
+    runs: int | None
+    limit: int | None
+    chat: ChatModel | None
+    archive: Archive | None
+
+
+@dataclass(frozen=True)
+class _Ready:
+    job: Job
+    eval_input: Input
+    own_model: ChatModel | None
+    """The model that this run opened and closes."""
+    contamination: Contamination
+
+
+def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
+    sealed = store.partition("eval_set", order.eval_set).require(made_by=f"hindcast evalset build {order.eval_set}")
+    made_by = arms.factory(order.arm)
+    chat = _model(settings, order, wanted=arms.takes_model(made_by))
+    arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings)
+    every = _questions(store, order.eval_set)
+    asked = sift(every, settings, model=order.model, limit=order.limit or settings.forecast.question_limit)
+    job = Job(
+        arm=arm,
+        arm_name=order.arm,
+        model=keys.slug(order.model, what="model"),
+        revision=chat.revision if chat else None,
+        eval_set=order.eval_set,
+        questions=asked.questions,
+        every=frozenset(question.id for question in every),
+        runs=_positive(order.runs or settings.forecast.runs),
+        journal=journal_of(store, arm=arm.arm, model=order.model, eval_set=order.eval_set),
+        archive_mode=mode_of(settings),
+        archive=_archive(store, settings, order, sealed.manifest.pins) if _reads_archive(arm) else None,
+    )
+    return _Ready(job, sealed.as_input, chat if order.chat is None else None, asked.contamination)
+
+
+def _model(settings: Settings, order: _Order, *, wanted: bool) -> ChatModel | None:
+    if not wanted:
+        return None
+    if order.chat is not None:
+        return order.chat
+    if order.model == NO_MODEL:
+        raise UsageError(f"The arm {order.arm} needs a model: name one with --model (see `hindcast models list`).")
+    from hindcast_dagster.llm.open import open_model
+
+    return open_model(settings, order.model)
+
+
+def _questions(store: Store, eval_set: str) -> list[Question]:
+    """Return the questions without what happened: outcomes stay on the scoring side."""
+    from hindcast_dagster.questions.load import load
+
+    return [resolved.question for resolved in load(store, eval_set)]
+
+
+def _archive(store: Store, settings: Settings, order: _Order, pins: Sequence[Input]) -> Archive:
+    if order.archive is not None:
+        return order.archive
+    from hindcast_dagster.archive.open import open_archive
+
+    return open_archive(store, settings, pins=pins)
+
+
+def _reads_archive(arm: Any) -> bool:
+    return bool(getattr(arm, "uses_archive", True))
+
+
+def _positive(runs: int) -> int:
+    if runs < 1:
+        raise UsageError(f"--runs must be 1 or more, found {runs}.")
+    return runs
+
+
+async def _worked(work: Work, pending: Sequence[Any], model: ChatModel | None, concurrency: int) -> None:
+    try:
+        await work.do(pending, concurrency=concurrency)
+    finally:
+        if model is not None:
+            await model.close()
+
+
+def _seal(store: Store, ready: _Ready, *, stopped: bool) -> Manifest:
+    """Seal what the journal holds of this identity, also runs and questions that this call did not ask for."""
+    job = ready.job
+    found = [record for record in job.done.values() if record.question_id in job.every]
+    pending = job.pending()
+    stats = rows.counts(found) | {
+        "arm": job.arm.arm,
+        "arm_version": job.arm.version,
+        "arm_settings": getattr(job.arm, "settings", None),
+        "questions": len({record.question_id for record in found}),
+        "missing": len(pending),
+        "stopped": stopped,
+        "contamination": ready.contamination.as_dict(),
+    }
+    return publish_table(
+        store.partition(job.arm.arm + SUFFIX, job.model, job.eval_set),
+        FORECASTS.frame([rows.row(record) for record in sorted(found, key=_order)]),
+        FORECASTS,
+        code_version=CODE_VERSION,
+        inputs=[ready.eval_input],
+        checks=rows.checks(found),
+        stats=stats,
+    )
+
+
+def _order(record: TraceRecord) -> tuple[str, int]:
+    return record.question_id, record.run
