@@ -27,10 +27,12 @@ class Split(NamedTuple):
 def split_thought(reply: str, *, opened: bool = False) -> Split:
     """Separate answer and thought of one reply; `opened` says that the prompt already opened the thought.
 
-    Total: any text gives a result. With `opened`, a reply without a closing tag is all thought.
+    Total: any text gives a result. With `opened`, a reply without a closing tag is all thought, unless it is nothing
+    but one object: that is what guided decoding makes such a model write.
     """
     if opened and not any(_is_closing(tag) for tag in _TAG.finditer(reply)):
-        return Split("", reply.strip(), unfinished=True)
+        alone = _is_object(reply)
+        return Split(reply.strip() if alone else "", "" if alone else reply.strip(), unfinished=not alone)
     answer: list[str] = []
     thought: list[str] = []
     at, thinking, failed = 0, opened, 0
@@ -48,6 +50,14 @@ def split_thought(reply: str, *, opened: bool = False) -> Split:
         at, thinking = stop.end(), not _is_closing(stop)
     (thought if thinking else answer).append(reply[at:])
     return Split("".join(answer).strip(), "".join(thought).strip(), unfinished=thinking)
+
+
+def _is_object(reply: str) -> bool:
+    text = reply.strip()
+    try:
+        return text.startswith("{") and read_object(text, 0).end == len(text)
+    except Malformed:
+        return False
 
 
 def _is_closing(tag: re.Match[str]) -> bool:

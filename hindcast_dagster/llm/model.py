@@ -1,0 +1,196 @@
+"""The one way in which every backend is called: folding, slots, one retry loop with a bounded wait, and the reply.
+
+What belongs here: what all backends share. A backend is a `Transport`: it sends one request and tells what came of it.
+What does not: prompts, parsing of answers, journals. Wherever a reply comes from, its thought is taken out here.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from hindcast_dagster.errors import HindcastError, Unreachable
+from hindcast_dagster.llm.gate import Gate
+from hindcast_dagster.llm.messages import folded
+from hindcast_dagster.llm.protocol import Completion, Decoding, Message
+from hindcast_dagster.llm.reasoning import split_thought
+from hindcast_dagster.llm.roster import Entry
+from hindcast_dagster.settings import Llm
+
+FIRST_WAIT_S: Final = 0.5
+LONGEST_WAIT_S: Final = 30.0
+"""Between two attempts, when the server names no time of its own."""
+
+
+class TryAgain(HindcastError):
+    """An attempt failed in a way that may pass: the loop below waits and repeats it. Never leaves this package."""
+
+    def __init__(self, why: str, *, after_s: float | None = None, overloaded: bool = False) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+        self.overloaded = overloaded
+
+
+class Reply(NamedTuple):
+    """What one attempt brought, as the backend gave it."""
+
+    text: str
+    reasoning: str
+    finish_reason: str | None
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int = 0
+    revision: str | None = None
+
+
+class Transport(Protocol):
+    """One request to one backend."""
+
+    async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
+        """Send one request. Raises `TryAgain` for what may pass and `UsageError` for what the server refuses."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """See `ChatModel`."""
+        ...
+
+    async def close(self) -> None:
+        """See `ChatModel`."""
+        ...
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a model has done since it was opened."""
+
+    calls: int = 0
+    attempts: int = 0
+    failed: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+
+
+class Model:
+    """A `ChatModel` over any transport. Belongs to the event loop of its first call; close it there."""
+
+    def __init__(self, entry: Entry, transport: Transport, options: Llm) -> None:
+        self.entry, self.totals = entry, Totals()
+        self._transport, self._options = transport, options
+        self._gate = Gate(options.concurrency)
+
+    @property
+    def slug(self) -> str:
+        """The roster slug."""
+        return self.entry.slug
+
+    @property
+    def revision(self) -> str | None:
+        """The pinned revision; None for a server, which alone knows what it has loaded."""
+        return None if self.entry.backend == "server" else self.entry.revision
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that prompt and reply may take together."""
+        return self.entry.context_length
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text, or an upper estimate."""
+        return self._transport.count_tokens(text)
+
+    async def complete(
+        self, messages: list[Message], *, decoding: Decoding, schema: dict[str, Any] | None = None
+    ) -> Completion:
+        """Return one completion; see `ChatModel`.
+
+        The schema is sent only when the setting `llm.structured` asks for it. The wait budget begins when the call
+        gets its slot and covers every attempt and every wait between them.
+        """
+        turns = folded(messages, system_role=self.entry.system_role)
+        asked = schema if self._options.structured else None
+        async with self._gate.slot():
+            started = time.perf_counter()
+            try:
+                reply, attempts = await self._insist(lambda: self._transport.send(turns, decoding, asked))
+            except HindcastError:
+                self.totals.failed += 1
+                raise
+            latency = time.perf_counter() - started
+        self._gate.eased()
+        self._count(reply, attempts)
+        return self._completion(reply, attempts=attempts, latency_s=latency)
+
+    async def _insist(self, send: Callable[[], Any]) -> tuple[Reply, int]:
+        """Repeat `send` while it may help and the wait budget lasts. Raises `Unreachable` when it is spent."""
+        import stamina
+
+        deadline = time.monotonic() + self._options.wait_budget_s
+        attempts = 0
+        try:
+            async for attempt in stamina.retry_context(
+                on=lambda error: self._again(error, deadline),
+                attempts=None,
+                timeout=self._options.wait_budget_s,
+                wait_initial=FIRST_WAIT_S,
+                wait_max=LONGEST_WAIT_S,
+                wait_jitter=FIRST_WAIT_S,
+            ):
+                with attempt:
+                    attempts += 1
+                    return await self._once(send, deadline), attempts
+        except TryAgain as error:
+            raise Unreachable(
+                f"{self.slug} gave no answer within {self._options.wait_budget_s:g} s and {attempts} attempts "
+                f"({error}); what is finished is kept, run the command again."
+            ) from error
+        raise AssertionError("the retry loop ended without a result")
+
+    async def _once(self, send: Callable[[], Any], deadline: float) -> Reply:
+        limit = min(self._options.request_timeout_s, max(0.001, deadline - time.monotonic()))
+        try:
+            async with asyncio.timeout(limit):
+                reply: Reply = await send()
+                return reply
+        except TimeoutError as error:
+            raise TryAgain(f"no answer within {limit:.3g} s") from error
+
+    def _again(self, error: Exception, deadline: float) -> bool | float:
+        """Say whether to repeat, and after how many seconds; a wait that the budget cannot pay is not begun."""
+        if not isinstance(error, TryAgain):
+            return False
+        left = deadline - time.monotonic()
+        if error.overloaded:
+            self._gate.pressed(min(error.after_s or FIRST_WAIT_S, max(0.0, left)))
+        if error.after_s is not None:
+            return error.after_s if error.after_s < left else False
+        return left > 0
+
+    def _count(self, reply: Reply, attempts: int) -> None:
+        self.totals.calls += 1
+        self.totals.attempts += attempts
+        self.totals.tokens_in += reply.tokens_in
+        self.totals.tokens_out += reply.tokens_out
+        self.totals.tokens_cached += reply.tokens_cached
+
+    def _completion(self, reply: Reply, *, attempts: int, latency_s: float) -> Completion:
+        split = split_thought(reply.text, opened=self.entry.thought_opened and not reply.reasoning)
+        finish: Literal["stop", "length", "other"] = "other"
+        if reply.finish_reason in {"stop", "length"}:
+            finish = "stop" if reply.finish_reason == "stop" else "length"
+        return Completion(
+            text=split.answer,
+            reasoning="\n".join(part for part in (reply.reasoning.strip(), split.reasoning) if part),
+            finish_reason=finish,
+            unfinished_thought=split.unfinished or (finish == "length" and bool(reply.reasoning) and not split.answer),
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            tokens_cached=reply.tokens_cached,
+            latency_s=latency_s,
+            attempts=attempts,
+            model_revision=reply.revision or self.revision,
+        )
+
+    async def close(self) -> None:
+        """Release connections or the engine."""
+        await self._transport.close()
