@@ -198,6 +198,9 @@ class Coverage(_Section):
     hits_per_query: int = Field(default=5, ge=1, le=50, description="Blocks that each query returns.")
     block_chars: int = Field(default=1_200, ge=100, description="Characters of a post that a judge model reads.")
     blocks_per_call: int = Field(default=10, ge=1, description="Blocks that one call labels.")
+    queries: Call = Call(temperature=0.2, max_tokens=1_024)
+    label: Call = Call(temperature=0.1, max_tokens=1_024)
+    contrast: Call = Call(temperature=0.1, max_tokens=1_024)
 
 
 class Settings(BaseSettings):

@@ -3,11 +3,10 @@
 It lets the demo, the tests and anybody without a GPU probe a pool. What it can and cannot read is told in `cues`.
 """
 
-import asyncio
 from typing import Final
 
 from hindcast_dagster.archive.protocol import ArchiveView
-from hindcast_dagster.coverage.judge import SUBMISSIONS, Block, Finding, documents
+from hindcast_dagster.coverage.judge import Block, Finding, Searcher, documents
 from hindcast_dagster.evidence import cues
 from hindcast_dagster.evidence.claim import claim_of
 from hindcast_dagster.evidence.labels import Tallies, Tally, contrast, quality
@@ -25,7 +24,7 @@ class CueJudge:
     name = NAME
 
     def __init__(self, settings: Coverage) -> None:
-        self._settings = settings
+        self._settings, self._search = settings, Searcher(settings.hits_per_query)
 
     @property
     def version(self) -> str:
@@ -36,7 +35,7 @@ class CueJudge:
     async def read(self, question: Question, view: ArchiveView) -> Finding:
         """Search with the question's own words and label what comes back."""
         texts = cues.queries(question, count=self._settings.queries_per_side)
-        answers = await asyncio.to_thread(view.search_many, texts, k=self._settings.hits_per_query, filters=SUBMISSIONS)
+        answers = await self._search(view, texts)
         claim, found = claim_of(question.text), documents(answers)
         readings = [cues.read(claim, post.text, title=post.title or "") for post in found]
         tallies = Tallies(yes=Tally.of(read.yes for read in readings), no=Tally.of(read.no for read in readings))

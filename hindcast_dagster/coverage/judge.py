@@ -5,6 +5,7 @@ What belongs here: the protocol, the `Finding` that a judge returns, and its for
 `coverage.rows` turns the contrast towards the resolved side afterwards.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -97,6 +98,18 @@ class Judge(Protocol):
     async def close(self) -> None:
         """Release what the judge holds."""
         ...
+
+
+class Searcher:
+    """Runs the searches of one judge off the event loop, one batch at a time: an embedder is not shared by threads."""
+
+    def __init__(self, k: int) -> None:
+        self._k, self._slot = k, asyncio.Lock()
+
+    async def __call__(self, view: ArchiveView, texts: list[str]) -> list[SearchAnswer]:
+        """Return the answers to a batch of queries over submissions."""
+        async with self._slot:
+            return await asyncio.to_thread(view.search_many, texts, k=self._k, filters=SUBMISSIONS)
 
 
 def documents(answers: list[SearchAnswer]) -> list[Document]:

@@ -12,4 +12,4 @@ def open_judge(settings: Settings, name: str) -> Judge:
     from hindcast_dagster.coverage.llm_judge import LlmJudge
     from hindcast_dagster.llm.open import open_model
 
-    return LlmJudge(open_model(settings, name), settings.coverage)
+    return LlmJudge(open_model(settings, name), settings.coverage, structured=settings.llm.structured)
