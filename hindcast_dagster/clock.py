@@ -145,6 +145,17 @@ def day_start(epoch: int) -> int:
     return epoch - epoch % DAY
 
 
+def until(value: object) -> int:
+    """Return the first instant after what `value` names as the last: a date written out is meant with its whole day.
+
+    `until("2025-12-31")` is 2026-01-01T00:00:00Z; anything that is not a date is that instant itself (see `instant`).
+    """
+    whole_day = (isinstance(value, str) and bool(_DATE.fullmatch(value.strip()))) or (
+        isinstance(value, date) and not isinstance(value, datetime)
+    )
+    return instant(value) + DAY * whole_day
+
+
 def month_of(epoch: int) -> str:
     """Return the UTC month key `YYYY-MM` of an instant."""
     return iso(epoch)[:7]

@@ -1,4 +1,4 @@
-"""Markets, their price series and what was asked for each, derived from the stored raw JSON and rebuildable from it without a network."""
+"""Markets, their price series and what was asked for each, derived from stored raw JSON without a network."""
 
 from typing import Final
 

@@ -1,0 +1,189 @@
+"""`hindcast evalset`: build, look at and move the frozen lists of questions that forecasters answer."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hindcast_dagster.cli.context import Context
+from hindcast_dagster.errors import UsageError
+
+Name = Annotated[str, typer.Argument(help="Name of the eval set: a-z, 0-9, - and _.")]
+_SHOWN = ("id", "event_id", "t0", "outcome", "price_at_t0", "price_age_s", "topic", "duration")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(no_args_is_help=True, help="Eval sets: frozen lists of (market, t0) with the price at t0.")
+    group.command("build")(build)
+    group.command("list")(list_sets)
+    group.command("show")(show)
+    group.command("export")(export)
+    group.command("import")(import_set)
+    app.add_typer(group, name="evalset")
+
+
+def build(
+    context: typer.Context,
+    name: Name,
+    *,
+    t0: Annotated[
+        str, typer.Option("--t0", help="day_before_close, lookback:F (0 < F <= 1), days_before:N or fixed:T.")
+    ],
+    archive_end: Annotated[str | None, typer.Option(help="No t0 later than this; the paper's is 2026-01-31.")] = None,
+    take_all: Annotated[bool, typer.Option("--all", help="Every sealed market.")] = False,
+    closed_from: Annotated[str | None, typer.Option(help="First close: a date or an instant.")] = None,
+    closed_to: Annotated[str | None, typer.Option(help="Last close; a date is meant with its whole day.")] = None,
+    markets: Annotated[Path | None, typer.Option(help="A file of market ids, one a line.")] = None,
+    vintage: Annotated[
+        str | None, typer.Option(help="The markets that resolved since this eval set was built.")
+    ] = None,
+    max_price_age: Annotated[float | None, typer.Option(help="Drop prices older than so many hours at t0.")] = None,
+    size: Annotated[int | None, typer.Option(help="Select so many, balanced by outcome, then topic.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides picks and ties of --size.")] = 0,
+    keep: Annotated[
+        str, typer.Option(help="Evidence that --size keeps: auto (strong where probed), any, or strong,weak,none.")
+    ] = "auto",
+) -> None:
+    """Build an eval set. It is immutable: the same command again returns it, another configuration is refused.
+
+    Example: hindcast evalset build paper-like --t0 day_before_close --archive-end 2026-01-31 --all
+    """
+    from hindcast_dagster.evalset.build import build as run
+
+    chosen = sum((take_all, closed_from is not None or closed_to is not None, markets is not None, vintage is not None))
+    if chosen != 1:
+        raise UsageError(
+            "Choose the markets in exactly one way: --all, --closed-from/--closed-to, --markets FILE or --vintage NAME."
+        )
+    obj: Context = context.obj
+    with obj.progress("eval set") as bar:
+        run(
+            obj.store,
+            obj.settings,
+            name=name,
+            policy=t0,
+            archive_end=archive_end,
+            market_ids=None if markets is None else _read_ids(markets),
+            closed_from=closed_from,
+            closed_to=closed_to,
+            vintage=vintage,
+            max_price_age_h=max_price_age,
+            size=size,
+            seed=seed,
+            keep=keep,
+            progress=bar,
+        )
+    _emit(obj, name)
+
+
+def list_sets(context: typer.Context) -> None:
+    """List the eval sets.
+
+    Example: hindcast evalset list --json | jq '.eval_sets[].name'
+    """
+    obj: Context = context.obj
+    sets = [
+        {
+            "name": manifest.key[0],
+            "questions": manifest.rows,
+            "policy": manifest.stats.get("policy"),
+            "archive_end": manifest.stats.get("archive_end"),
+            "median_gap_days": (manifest.stats.get("gap_days") or {}).get("median"),
+            "version": manifest.version[:12],
+        }
+        for manifest in obj.store.manifests("eval_set")
+    ]
+    table: Table | str = "No eval set yet: see `hindcast evalset build --help`."
+    if sets:
+        table = Table(*sets[0])
+        for row in sets:
+            table.add_row(*("" if value is None else str(value) for value in row.values()))
+    obj.emit({"eval_sets": sets}, text=table)
+
+
+def show(context: typer.Context, name: Name) -> None:
+    """Show an eval set: its questions, what was left out and why, and how t0 lies to the close.
+
+    Example: hindcast evalset show paper-like --json | jq .gap_days
+    """
+    _emit(context.obj, name)
+
+
+def export(
+    context: typer.Context,
+    name: Name,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Where to write it; default: exports/ in the data root.")] = None,
+) -> None:
+    """Write an eval set as one JSON file that another machine can import: no post text, no archive.
+
+    Example: hindcast evalset export paper-like --out paper-like.json
+    """
+    from hindcast_dagster.evalset.portable import export as run
+
+    obj: Context = context.obj
+    written = run(obj.store, name=name, out=out)
+    obj.emit(
+        {"name": name, "path": str(written.path), "questions": written.questions, "sha256": written.sha256},
+        text=f"{written.questions} questions in {written.path}",
+    )
+
+
+def import_set(
+    context: typer.Context, file: Annotated[Path, typer.Argument(help="What `evalset export` wrote.")]
+) -> None:
+    """Import an eval set. A known name with other content is refused.
+
+    Example: hindcast evalset import paper-like.json
+    """
+    from hindcast_dagster.evalset.portable import import_file
+
+    obj: Context = context.obj
+    manifest = import_file(obj.store, file)
+    _emit(obj, manifest.key[0])
+
+
+def _read_ids(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--markets {path} cannot be read: {error}.") from error
+    ids = [line.partition("#")[0].partition(",")[0].strip() for line in lines]
+    if not any(ids):
+        raise UsageError(f"--markets {path} names no market: write one condition id a line.")
+    return [market for market in ids if market]
+
+
+def _emit(obj: Context, name: str) -> None:
+    from hindcast_dagster.contracts.questions import EVAL_SET
+    from hindcast_dagster.storage.tables import read_table
+
+    sealed = obj.store.partition("eval_set", name).require(made_by=f"hindcast evalset build {name} --t0 POLICY --all")
+    frame, stats = read_table(sealed, EVAL_SET), sealed.manifest.stats
+    questions = [
+        {key: row[key] for key in _SHOWN} | {"flags": row["flags"], "close_at": row["close_at"], "text": row["text"]}
+        for row in frame.iter_rows(named=True)
+    ]
+    document: dict[str, Any] = {"name": name, "version": sealed.manifest.version, "questions": questions} | {
+        key: stats.get(key) for key in _SUMMARY
+    }
+    document["excluded"] = stats.get("excluded", {})
+    obj.emit(document, text=_summary(name, document))
+
+
+_SUMMARY = (
+    "policy", "archive_end", "config", "gap_days", "capped_share", "decided_share", "yes_share", "stale_share", "flags",
+    "topics", "durations", "outcomes", "without_topic", "selection",
+)  # fmt: skip
+
+
+def _summary(name: str, document: dict[str, Any]) -> Table:
+    table = Table("what", "value", title=f"eval set {name}: {len(document['questions'])} questions")
+    for key in ("excluded", *_SUMMARY):
+        value = document[key]
+        if value not in (None, {}):
+            said = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+            table.add_row(key, said)
+    return table

@@ -1,0 +1,81 @@
+"""What was asked for when an eval set was built: its identity. A known name with another configuration is refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hindcast_dagster import clock, keys
+from hindcast_dagster.clock import Cutoff, T0Policy
+from hindcast_dagster.errors import UsageError
+from hindcast_dagster.evalset.evidence import AUTO, parse_keep
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration of one eval set. Build it with `of`, which refuses contradictions."""
+
+    policy: T0Policy
+    archive_end: Cutoff | None
+    market_ids: tuple[str, ...] | None
+    closed_from: int | None
+    closed_to: int | None
+    """Exclusive, epoch seconds."""
+    vintage: str | None
+    max_price_age_h: float | None
+    size: int | None
+    seed: int
+    keep: str
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        policy: T0Policy | str,
+        archive_end: object = None,
+        market_ids: Sequence[str] | None = None,
+        closed_from: object = None,
+        closed_to: object = None,
+        vintage: str | None = None,
+        max_price_age_h: float | None = None,
+        size: int | None = None,
+        seed: int = 0,
+        keep: str = AUTO,
+    ) -> "Config":
+        """Check and normalise the arguments of `evalset.build.build`. Raises `UsageError`."""
+        window = closed_from is not None or closed_to is not None
+        if sum((market_ids is not None, window, vintage is not None)) > 1:
+            raise UsageError("Choose the markets in one way: by id, by close window, by vintage, or all of them.")
+        start = None if closed_from is None else clock.instant(closed_from)
+        end = None if closed_to is None else clock.until(closed_to)
+        if start is not None and end is not None and start >= end:
+            raise UsageError(f"The close window ends ({clock.iso(end)}) before it begins ({clock.iso(start)}).")
+        if max_price_age_h is not None and not 0 < max_price_age_h < float("inf"):
+            raise UsageError(f"The greatest price age must be above 0 hours, found {max_price_age_h}.")
+        parse_keep(keep)
+        return cls(
+            policy=T0Policy.parse(policy) if isinstance(policy, str) else policy,
+            archive_end=None if archive_end is None else Cutoff.of(archive_end),
+            market_ids=None if market_ids is None else tuple(sorted({keys.condition_id(m) for m in market_ids})),
+            closed_from=start,
+            closed_to=end,
+            vintage=None if vintage is None else keys.slug(vintage, what="eval set name"),
+            max_price_age_h=max_price_age_h,
+            size=size,
+            seed=seed if size is not None else 0,
+            keep=keep if size is not None else AUTO,
+        )
+
+    def as_stats(self) -> dict[str, Any]:
+        """Return JSON values: what two builds of one name are compared by."""
+        return {
+            "policy": str(self.policy),
+            "archive_end": self.archive_end.iso if self.archive_end else None,
+            "market_ids": list(self.market_ids) if self.market_ids is not None else None,
+            "closed_from": None if self.closed_from is None else clock.iso(self.closed_from),
+            "closed_to": None if self.closed_to is None else clock.iso(self.closed_to),
+            "vintage": self.vintage,
+            "max_price_age_h": self.max_price_age_h,
+            "size": self.size,
+            "seed": self.seed,
+            "keep": self.keep,
+        }

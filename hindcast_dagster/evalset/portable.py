@@ -1,0 +1,147 @@
+"""Moving an eval set: one JSON file with the questions and what they were made from, without any post text.
+
+What belongs here: writing that file and reading it back as untrusted input: its format, its hash, the contract of every
+row, and what a row must mean (t0 before the close, a price that is not older than the market).
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hindcast_dagster import keys
+from hindcast_dagster.contracts.questions import EVAL_SET
+from hindcast_dagster.contracts.table import ContractBroken
+from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
+from hindcast_dagster.evalset.build import CODE_VERSION, archive_pins
+from hindcast_dagster.questions.load import TABLE
+from hindcast_dagster.storage.files import write_atomic
+from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table, read_table
+
+FORMAT: Final = "hindcast-eval-set/1"
+MAX_BYTES: Final = 512 * 2**20
+_STATED: Final = (
+    "config",
+    "policy",
+    "archive_end",
+    "excluded",
+    "gap_days",
+    "capped_share",
+    "decided_share",
+    "candidates",
+)
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    path: Path
+    questions: int
+    sha256: str
+    """Of the questions, as the file states it."""
+
+
+def export(store: Store, *, name: str, out: Path | None = None) -> Exported:
+    """Write an eval set to `out` (default: `exports/<name>.eval-set.json`). Raises `NotSealed` for an unknown name."""
+    sealed = store.partition(TABLE, name).require(made_by=f"hindcast evalset build {name} --t0 POLICY --all")
+    questions = read_table(sealed, EVAL_SET).to_dicts()
+    sha256 = _hash(questions)
+    document = {
+        "format": FORMAT,
+        "name": name,
+        "schema": EVAL_SET.schema_version,
+        "stats": sealed.manifest.stats,
+        "pins": [pin.model_dump(mode="json") for pin in sealed.manifest.pins],
+        "sha256": sha256,
+        "questions": questions,
+    }
+    path = out or store.area("exports", f"{name}.eval-set.json")
+    write_atomic(path.absolute(), (json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode())
+    return Exported(path, len(questions), sha256)
+
+
+def import_file(store: Store, path: Path) -> Manifest:
+    """Seal the eval set that a file holds. It pins the archive months that are sealed here.
+
+    Raises `InputRefused` for a file that is not one, whose hash does not fit, that breaks the contract, or whose name
+    exists with other content; importing the same file twice returns what is there.
+    """
+    document = _read(path)
+    name, questions = _checked(document, path)
+    try:
+        frame = EVAL_SET.frame(questions)
+    except ContractBroken as error:
+        raise InputRefused(f"{path}: {error}") from error
+    partition = store.partition(TABLE, name)
+    existing = partition.manifest()
+    if existing is not None:
+        if _hash(read_table(partition.require(), EVAL_SET).to_dicts()) == document["sha256"]:
+            return existing
+        raise InputRefused(
+            f"The eval set {name} exists with other content. Eval sets are immutable: {path} is refused."
+        )
+    stated = document.get("stats")
+    stats = {key: stated.get(key) for key in _STATED} if isinstance(stated, dict) else {}
+    pins = archive_pins(store)
+    return publish_table(
+        partition,
+        frame,
+        EVAL_SET,
+        code_version=CODE_VERSION,
+        inputs=pins,
+        pins=pins,
+        stats=stats | {"imported": True, "origin": {"sha256": document["sha256"], "pins": document.get("pins")}},
+    )
+
+
+def _hash(questions: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(questions, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputRefused(f"{path} is larger than an eval set can be ({MAX_BYTES} bytes).")
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputRefused(f"{path} is not JSON: {error}.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputRefused(f"{path} is not an exported eval set (its format is not {FORMAT}).")
+    return document
+
+
+def _checked(document: dict[str, Any], path: Path) -> tuple[str, list[dict[str, Any]]]:
+    questions = document.get("questions")
+    if document.get("schema") != EVAL_SET.schema_version:
+        raise InputRefused(f"{path} holds {document.get('schema')!r}, this program reads {EVAL_SET.schema_version}.")
+    if not isinstance(questions, list) or not all(isinstance(row, dict) for row in questions):
+        raise InputRefused(f"{path} has no list of questions.")
+    if document.get("sha256") != _hash(questions):
+        raise InputRefused(f"{path} was changed after it was written: its questions do not fit its sha256.")
+    try:
+        name = keys.slug(document.get("name"), what="eval set name")
+        for row in questions:
+            _check_row(row)
+    except HindcastError as error:
+        raise InputRefused(f"{path}: {error}") from error
+    return name, questions
+
+
+def _check_row(row: dict[str, Any]) -> None:
+    """Refuse a question that the contract's types cannot catch."""
+    where = f"question {row.get('id')!r}"
+    t0, close = row.get("t0"), row.get("close_at")
+    if not isinstance(t0, int) or not isinstance(close, int) or not t0 < close:
+        raise InputRefused(f"{where}: its t0 is not before its close.")
+    if row.get("outcome") not in {"Yes", "No"}:
+        raise InputRefused(f"{where}: its outcome is {row.get('outcome')!r}.")
+    for name in ("price_at_t0", "base_rate", "reference_rate"):
+        value = row.get(name)
+        if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise InputRefused(f"{where}: {name} is {value!r}, not between 0 and 1.")
+    if (row.get("price_age_s") or 0) < 0:
+        raise InputRefused(f"{where}: its price was read after t0.")
