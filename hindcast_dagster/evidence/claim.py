@@ -1,11 +1,16 @@
 """What a question claims, in the terms that the cue reading needs: names, content words, threshold, direction."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hindcast_dagster.evidence.lexicon import FELL_THROUGH, NEGATIONS
 from hindcast_dagster.evidence.numbers import Threshold, threshold
+
+FAR: Final = 6
+"""Words between a verb and a name beyond which the name is not its subject or object."""
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019.&-][^\W_]+)*")
 _STEM: Final = 5  # letters that decide whether two words are the same word in another form
@@ -52,6 +57,11 @@ class Claim:
     def mentions(self, text: str) -> bool:
         """Return whether a sentence names one of the question's names."""
         return bool(self.names & words(text))
+
+    def distance(self, tokens: Iterable[str]) -> int:
+        """Return how many words away the first of the question's names is; `FAR` when it is not near."""
+        near = enumerate(islice(tokens, FAR))
+        return next((at for at, token in near if self.names & words(token)), FAR)
 
 
 def claim_of(question: str) -> Claim:

@@ -116,7 +116,10 @@ def _numbered(claim: Claim, sentence: str) -> Iterable[_Cue]:
 
 
 def _beaten(claim: Claim, sentence: str) -> Iterable[_Cue]:
+    """Who beats whom: the subject stands nearer to the verb on the side that decides."""
     for match in lexicon.BEATS.finditer(sentence):
-        before, after = claim.mentions(sentence[: match.start()]), claim.mentions(sentence[match.end() :])
+        before = claim.distance(reversed(sentence[: match.start()].split()))
+        after = claim.distance(iter(sentence[match.end() :].split()))
         if before != after:
-            yield _Cue(2 if before else -2, f"{'beats' if before else 'is beaten'}: {match.group().lower()}")
+            wins = before < after
+            yield _Cue(2 if wins else -2, f"{'beats' if wins else 'is beaten'}: {match.group().lower()}")

@@ -54,7 +54,10 @@ def takes_model(made_by: Factory) -> bool:
 def make(made_by: Factory, *, model: ChatModel | None, settings: Settings) -> Forecaster:
     """Make the arm and check that it answers the interface. Raises `UsageError` naming what is missing."""
     given = {"model": model, "settings": settings}
-    arm = made_by(**{name: value for name, value in given.items() if name in _parameters(made_by)})
+    try:
+        arm = made_by(**{name: value for name, value in given.items() if name in _parameters(made_by)})
+    except TypeError as error:
+        raise UsageError(f"{_called(made_by)} cannot be made into a forecaster: {error}.") from error
     if not isinstance(arm, Forecaster):
         lacks = [name for name in ("arm", "version", "forecast") if not hasattr(arm, name)]
         raise UsageError(f"{_called(made_by)} is no forecaster: it lacks {', '.join(lacks)} (docs/forecasters.md).")

@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.forecast.tracing import named
 from hindcast_dagster.llm.protocol import ChatModel, Completion, Decoding, Message
+from hindcast_dagster.llm.tokens import TURN_TOKENS
 from hindcast_dagster.prompts.loader import load
 from hindcast_dagster.settings import Decoding as DecodingSettings
 
-MARGIN: Final = 64
-"""Tokens for role headers and the estimate's error."""
+MARGIN: Final = 3 * TURN_TOKENS
+"""Tokens of the chat template around system, user and reply."""
 MIN_REPLY: Final = 160
 """Below this a reply cannot hold the JSON object that is asked for."""
 

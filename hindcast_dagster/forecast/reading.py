@@ -14,6 +14,7 @@ from hindcast_dagster.forecast.fields import fields
 from hindcast_dagster.forecast.forecaster import Forecast
 from hindcast_dagster.llm.parse import ParsedForecast, Refusal, forecast_object, integer, one_of, probability
 from hindcast_dagster.llm.protocol import Completion
+from hindcast_dagster.llm.tokens import cut
 from hindcast_dagster.prompts.loader import content, load
 from hindcast_dagster.questions.question import Question
 
@@ -123,17 +124,12 @@ def _retry(caller: Caller, step: str, question: Question, schema: str, *, reply:
     known = fields(question)
     if step == "repair":
         room = caller.model.context_length - MARGIN - MIN_REPLY - caller.model.count_tokens(schema) - 200
-        return load("retry_repair").fill(trusted={"schema": schema}, reply=fitted(caller, reply, room))
+        return load("retry_repair").fill(
+            trusted={"schema": schema}, reply=cut(reply, budget=room, count=caller.model.count_tokens)
+        )
     if step == "compact":
         return load("retry_compact").fill(trusted={"schema": schema, "background": background}, **known)
     return load("retry_json_only").fill(question=known["question"], cutoff_date=known["cutoff_date"])
-
-
-def fitted(caller: Caller, text: str, tokens: int) -> str:
-    """Return the beginning of a text that takes at most `tokens` tokens."""
-    while text and (count := caller.model.count_tokens(text)) > max(tokens, 0):
-        text = text[: int(len(text) * max(tokens, 0) / count * 0.95)]
-    return text
 
 
 def quoted(heading: str, tag: str, text: str) -> str:

@@ -44,9 +44,9 @@ class Identity:
     """Hash over prompt versions, decoding and settings of the arm; a custom arm names its own."""
     archive_snapshot: str | None
     """None for an arm that does not read the archive."""
-    archive_mode: str | None
-    """How the archive treats late texts and votes (`mode_of`); None with the snapshot."""
     run: int
+    archive_mode: str | None = None
+    """How the archive treats late texts and votes (`mode_of`); None with the snapshot."""
 
     @property
     def forecast_id(self) -> str:

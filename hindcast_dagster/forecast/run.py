@@ -110,7 +110,8 @@ def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
     chat = _model(settings, order, wanted=arms.takes_model(made_by))
     arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings)
     every = _questions(store, order.eval_set)
-    asked = sift(every, settings, model=order.model, limit=order.limit or settings.forecast.question_limit)
+    limit = settings.forecast.question_limit if order.limit is None else _positive(order.limit, "--limit")
+    asked = sift(every, settings, model=order.model, limit=limit)
     job = Job(
         arm=arm,
         arm_name=order.arm,
@@ -119,7 +120,7 @@ def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
         eval_set=order.eval_set,
         questions=asked.questions,
         every=frozenset(question.id for question in every),
-        runs=_positive(order.runs or settings.forecast.runs),
+        runs=_positive(settings.forecast.runs if order.runs is None else order.runs, "--runs"),
         journal=journal_of(store, arm=arm.arm, model=order.model, eval_set=order.eval_set),
         archive_mode=mode_of(settings),
         archive=_archive(store, settings, order, sealed.manifest.pins) if _reads_archive(arm) else None,
@@ -158,10 +159,10 @@ def _reads_archive(arm: Any) -> bool:
     return bool(getattr(arm, "uses_archive", True))
 
 
-def _positive(runs: int) -> int:
-    if runs < 1:
-        raise UsageError(f"--runs must be 1 or more, found {runs}.")
-    return runs
+def _positive(number: int, option: str) -> int:
+    if number < 1:
+        raise UsageError(f"{option} must be 1 or more, found {number}.")
+    return number
 
 
 async def _worked(work: Work, pending: Sequence[Any], model: ChatModel | None, concurrency: int) -> None:

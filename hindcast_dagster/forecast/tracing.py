@@ -49,6 +49,11 @@ def named(name: str) -> Iterator[None]:
         _NAME.reset(token)
 
 
+def call_name() -> str:
+    """Return the name of the calls in this context."""
+    return _NAME.get()
+
+
 def record(step: Step) -> None:
     """Append a step to the trace at work; outside of a recording nothing happens."""
     trace = _TRACE.get()

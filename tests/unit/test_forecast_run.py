@@ -1,0 +1,331 @@
+"""The runner: resume, identity, refusals, failures, money; and that nothing of the future reaches an arm."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from hindcast_dagster.contracts.forecasts import FORECASTS
+from hindcast_dagster.errors import CutoffViolation, InputRefused, Unreachable, UsageError
+from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast.forecaster import Forecast
+from hindcast_dagster.forecast.run import build, plan
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.store import NotSealed, Store
+from hindcast_dagster.storage.tables import read_table
+from tests.forecast_world import T0, Script, archive, question, seal_eval_set
+
+HERE = "tests.unit.test_forecast_run"
+
+
+@pytest.fixture
+def asked(store: Store, settings: Settings) -> dict[str, Any]:
+    seal_eval_set(store, [question(number) for number in range(1, 5)])
+    return {"store": store, "settings": settings, "eval_set": "small"}
+
+
+def run(asked: dict[str, Any], **values: Any) -> Any:
+    options = {"arm": "zero_shot", "model": "scripted", "runs": 2, **values}
+    return build(asked["store"], asked["settings"], eval_set=asked["eval_set"], **options)
+
+
+def frame(asked: dict[str, Any]) -> Any:
+    return records.all_forecasts(asked["store"], asked["eval_set"])
+
+
+class Sync:
+    arm = "sync_arm"
+    version = "1"
+    uses_archive = False
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        return Forecast(prob_yes=run / 10)
+
+
+class Reader:
+    arm = "reader"
+    version = "1"
+
+    async def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        await asyncio.sleep(0.001 * (int(question.id, 16) % 3))
+        hits = archive.search_database(question.text, k=5).hits
+        await asyncio.sleep(0)
+        archive.getauthorhistorylist(hits[0].document.author)
+        assert all(hit.document.created_at < question.t0.epoch for hit in hits)
+        assert archive.cutoff == question.t0
+        return Forecast(prob_yes=0.5)
+
+
+class Broken(Sync):
+    arm = "broken"
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        raise ValueError("no luck")
+
+
+class Flaky(Sync):
+    arm = "flaky"
+    fails = True
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        if Flaky.fails and int(question.id, 16) == 3:
+            raise ValueError("only this one")
+        return Forecast(prob_yes=0.5)
+
+
+class Leaky(Sync):
+    arm = "leaky"
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        raise CutoffViolation("a row of the future")
+
+
+class Liar(Sync):
+    arm = "liar"
+    uses_archive = False
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        archive.search_database("anything")
+        return Forecast(prob_yes=0.5)
+
+
+class Wrong(Sync):
+    arm = "wrong"
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Any:
+        return 0.5
+
+
+def test_every_forecast_is_asked_once_and_sealed(asked: dict[str, Any]) -> None:
+    chat = Script()
+    manifest = run(asked, chat=chat)
+    table = read_table(asked["store"].partition("zero_shot_forecasts", "scripted", "small").require(), FORECASTS)
+    assert manifest.rows == table.height == len(chat.calls) == 8
+    assert set(table["prob_yes"]) == {0.7}
+    assert set(table["choice"]) == {"Yes"}
+    assert set(table["parse_step"]) == {"first"}
+    assert set(table["model_revision"]) == {"rev-1"}
+    assert table["tokens_in"].min() > 0
+    assert manifest.stats["identical_runs"] is True
+    assert manifest.stats["contamination"]["no_cutoff"] == 4
+
+
+def test_runs_differ_in_their_seed_only(asked: dict[str, Any]) -> None:
+    chat = Script()
+    run(asked, chat=chat, runs=3, limit=1)
+    seeds = [decoding.seed for _, _, decoding in chat.calls]
+    assert sorted(seeds) == [1, 2, 3]
+    assert len({(tuple(messages), decoding.temperature) for _, messages, decoding in chat.calls}) == 1
+
+
+def test_resume_asks_for_what_is_missing_only(asked: dict[str, Any]) -> None:
+    first = Script(fail_at=5, error=Unreachable("gone"))
+    with pytest.raises(Unreachable):
+        run(asked, chat=first)
+    finished = len(list(records.traces(asked["store"], "small")))
+    assert finished == 4
+    with pytest.raises(NotSealed):
+        asked["store"].partition("zero_shot_forecasts", "scripted", "small").require()
+    second = Script()
+    run(asked, chat=second)
+    assert len(second.calls) == 8 - finished
+    third = Script()
+    run(asked, chat=third)
+    assert third.calls == []
+    assert frame(asked).height == 8
+
+
+def test_more_runs_and_more_questions_add_only_what_is_new(asked: dict[str, Any]) -> None:
+    run(asked, chat=Script(), runs=1, limit=2)
+    more = Script()
+    run(asked, chat=more, runs=2, limit=3)
+    assert len(more.calls) == 6 - 2
+    fewer = Script()
+    manifest = run(asked, chat=fewer, runs=1, limit=1)
+    assert fewer.calls == []
+    assert manifest.rows == 6
+
+
+def test_a_lost_partition_is_sealed_again_from_the_journal_with_the_same_content(asked: dict[str, Any]) -> None:
+    import shutil
+
+    before = run(asked, chat=Script())
+    shutil.rmtree(asked["store"].root / "tables" / "zero_shot_forecasts")
+    again = Script()
+    after = run(asked, chat=again)
+    assert again.calls == []
+    assert after.without_time() == before.without_time()
+
+
+def test_changed_settings_under_the_same_names_are_refused_unless_overwritten(asked: dict[str, Any]) -> None:
+    run(asked, chat=Script(), runs=1)
+    warmer = asked["settings"].decoding.model_copy(
+        update={"zero_shot": asked["settings"].decoding.zero_shot.model_copy(update={"temperature": 0.9})}
+    )
+    changed = asked | {"settings": asked["settings"].model_copy(update={"decoding": warmer})}
+    with pytest.raises(UsageError, match="prompts or settings"):
+        run(changed, chat=Script(), runs=1)
+    dry = plan(asked["store"], changed["settings"], arm="zero_shot", model="scripted", eval_set="small", runs=1,
+               overwrite=True, chat=Script())  # fmt: skip
+    assert (dry.done, dry.pending) == (0, 4)
+    chat = Script()
+    run(changed, chat=chat, runs=1, overwrite=True)
+    assert len(chat.calls) == 4
+    assert frame(asked).height == 4
+    kept = list((asked["store"].area("journal", "zero_shot_forecasts", "scripted", "small") / "superseded").iterdir())
+    assert len(kept) == 4
+    again = Script()
+    run(changed, chat=again, runs=1)
+    assert again.calls == []
+
+
+def test_another_revision_of_the_model_is_refused(asked: dict[str, Any]) -> None:
+    run(asked, chat=Script(), runs=1)
+    with pytest.raises(UsageError, match="model revision: rev-1 is now rev-2"):
+        run(asked, chat=Script(revision="rev-2"), runs=1)
+
+
+def test_an_unparsed_forecast_is_kept_and_counted_never_a_half(asked: dict[str, Any]) -> None:
+    refuses = Script(answers=dict.fromkeys(("zero_shot", "repair", "compact", "json_only"), "I cannot say."))
+    manifest = run(asked, chat=refuses, runs=1)
+    table = frame(asked)
+    assert set(table["status"]) == {"unparsed"}
+    assert table["prob_yes"].null_count() == 4
+    assert manifest.stats["parse_rate"] == 0
+    assert manifest.checks[0].passed is False
+    record = next(records.traces(asked["store"], "small"))
+    assert record.forecast.extra["reply"] == "I cannot say."
+    again = Script()
+    run(asked, chat=again, runs=1)
+    assert again.calls == []
+
+
+def test_the_warning_begins_above_three_in_216() -> None:
+    from hindcast_dagster.forecast.rows import checks
+
+    class Record:
+        def __init__(self, status: str) -> None:
+            self.forecast = Forecast(None, status=status) if status != "ok" else Forecast(0.5)  # type: ignore[arg-type]
+
+    good: Any = [Record("ok")] * 213 + [Record("unparsed")] * 3
+    bad: Any = [Record("ok")] * 212 + [Record("unparsed")] * 4
+    assert checks(good)[0].passed
+    assert not checks(bad)[0].passed
+
+
+def test_a_sync_arm_of_ones_own_runs_and_needs_no_model(asked: dict[str, Any]) -> None:
+    manifest = run(asked, arm=f"{HERE}:Sync", model="none", runs=3)
+    assert manifest.key == ("none", "small")
+    assert sorted(set(frame(asked)["prob_yes"])) == [0.1, 0.2, 0.3]
+
+
+def test_interleaved_questions_never_mix_cutoffs(store: Store, settings: Settings) -> None:
+    every = [question(number, t0=type(question().t0)(T0 - 86_400 * 9 * number)) for number in range(1, 7)]
+    seal_eval_set(store, every)
+    build(store, settings, arm=f"{HERE}:Reader", eval_set="small", runs=4, archive=archive())
+    found = list(records.traces(store, "small"))
+    assert len(found) == 24
+    for record in found:
+        seen = [seen for step in record.steps for seen in step.seen]
+        assert seen
+        assert all(seen.created_at < record.t0 for seen in seen)
+        assert {step.detail["cutoff"] for step in record.steps} == {record.t0}
+    assert len({record.t0 for record in found}) == 6
+
+
+def test_an_arm_that_always_fails_stops_the_run(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="ValueError: no luck"):
+        run(asked, arm=f"{HERE}:Broken", model="none")
+
+
+def test_one_failure_costs_one_forecast_and_is_tried_again(asked: dict[str, Any]) -> None:
+    Flaky.fails = True
+    manifest = run(asked, arm=f"{HERE}:Flaky", model="none", runs=1)
+    assert manifest.stats["statuses"] == {"failed": 1, "ok": 3}
+    Flaky.fails = False
+    manifest = run(asked, arm=f"{HERE}:Flaky", model="none", runs=1)
+    assert manifest.stats["statuses"] == {"ok": 4}
+
+
+def test_a_cutoff_violation_ends_the_run(asked: dict[str, Any]) -> None:
+    with pytest.raises(CutoffViolation):
+        run(asked, arm=f"{HERE}:Leaky", model="none")
+
+
+@pytest.mark.parametrize(("arm", "word"), [("Liar", "does not read the archive"), ("Wrong", "must return a Forecast")])
+def test_arms_that_break_their_word_fail(asked: dict[str, Any], arm: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        run(asked, arm=f"{HERE}:{arm}", model="none")
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"arm": "nothing"}, "known: retrieval, zero_shot"),
+        ({"arm": "no.such.module:Class"}, "cannot be imported"),
+        ({"arm": "json:dumps"}, "cannot be made into a forecaster"),
+        ({"arm": "zero_shot", "model": "none"}, "needs a model"),
+        ({"runs": 0}, "--runs"),
+        ({"limit": 0}, "--limit"),
+        ({"model": "../x"}, "not a usable"),
+        ({"max_cost": 1.0}, "needs a price"),
+    ],
+)
+def test_wrong_names_are_refused_with_the_remedy(asked: dict[str, Any], values: dict[str, Any], word: str) -> None:
+    chat = None if values.get("model") == "none" else Script()
+    with pytest.raises(UsageError, match=word):
+        run(asked, **({"chat": chat} | values))
+
+
+def test_a_missing_eval_set_is_named(store: Store, settings: Settings) -> None:
+    with pytest.raises(NotSealed, match="hindcast evalset build nowhere"):
+        build(store, settings, arm="zero_shot", model="scripted", eval_set="nowhere", chat=Script())
+
+
+def test_a_damaged_journal_file_is_named(asked: dict[str, Any]) -> None:
+    run(asked, chat=Script(), runs=1, limit=1)
+    folder = asked["store"].area("journal", "zero_shot_forecasts", "scripted", "small")
+    path = next(folder.glob("*.json"))
+    values = json.loads(path.read_text())
+    values["identity"]["t0"] += 1
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputRefused, match=path.stem):
+        run(asked, chat=Script(), runs=1, limit=1)
+
+
+def test_a_question_that_the_model_may_know_is_not_asked_when_the_setting_says_so(asked: dict[str, Any]) -> None:
+    llm = asked["settings"].llm.model_copy(update={"allow_contaminated": False})
+    strict = asked | {"settings": asked["settings"].model_copy(update={"llm": llm})}
+    with pytest.raises(UsageError, match="may know the outcome"):
+        run(strict, chat=Script())
+
+
+def test_the_money_limit_is_kept_and_what_was_finished_is_sealed(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindcast_dagster.forecast import money
+    from hindcast_dagster.llm.roster import Price
+
+    price = Price(tokens_in=1_000_000, tokens_out=1_000_000)  # a dollar per token
+    monkeypatch.setattr(money, "price_of", lambda settings, model: price)
+    llm = asked["settings"].llm.model_copy(update={"concurrency": 1})
+    decoding = asked["settings"].decoding.model_copy(
+        update={"zero_shot": asked["settings"].decoding.zero_shot.model_copy(update={"max_tokens": 200})}
+    )
+    cheap = asked | {"settings": asked["settings"].model_copy(update={"llm": llm, "decoding": decoding})}
+    manifest = run(cheap, chat=Script(), runs=5, max_cost=1000)
+    assert manifest.stats["stopped"] is True
+    assert 0 < manifest.rows < 20
+    assert manifest.stats["missing"] == 20 - manifest.rows
+    assert 700 < manifest.stats["cost"] <= 1000
+    assert run(cheap, chat=Script(), runs=5, max_cost=100_000).rows == 20
+
+
+def test_a_dry_run_asks_nothing_and_counts_what_a_run_would(asked: dict[str, Any]) -> None:
+    chat = Script()
+    found = plan(asked["store"], asked["settings"], arm="zero_shot", model="scripted", eval_set="small", chat=chat)
+    assert (found.pending, found.done, found.calls, chat.calls) == (20, 0, 20, [])
+    assert found.tokens_out == 20 * 4096
+    assert found.tokens_in is not None
+    assert found.tokens_in > 20 * 100
