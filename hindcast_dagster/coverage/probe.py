@@ -19,7 +19,7 @@ from hindcast_dagster.coverage import rows
 from hindcast_dagster.coverage.judge import Finding, Judge
 from hindcast_dagster.coverage.open import open_judge
 from hindcast_dagster.coverage.run import Progress, findings
-from hindcast_dagster.coverage.subjects import AsOf, Subject, When, subjects
+from hindcast_dagster.coverage.subjects import AS_OF, Subject, When, subjects
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal, identity_hash
@@ -38,7 +38,7 @@ def build(
     *,
     month: str,
     judge: str | Judge,
-    as_of: AsOf = "close",
+    as_of: str = "close",
     policy: T0Policy | None = None,
     archive_end: object = None,
     at: dict[str, Cutoff] | None = None,
@@ -53,18 +53,19 @@ def build(
     `market_ids` narrows to some markets. `archive` replaces the store's own archive. Raises `NotReady` when markets
     or archive are not sealed, `UsageError` for an unknown judge. Killed and run again it repeats no finished market.
     """
-    if as_of not in {"close", "t0"}:
+    stand = next((known for known in AS_OF if known == as_of), None)
+    if stand is None:
         raise UsageError(f"The probe stands at close or at t0, found {as_of!r}.")
     market_part = store.partition("markets", month).require(made_by="hindcast markets fetch")
     markets = read_table(market_part, MARKETS)
     archive = archive or _archive(store, settings)
     end = None if archive_end is None else Cutoff.of(archive_end)
-    when = When(as_of, policy or T0Policy("day_before_close"), end, at)
-    chosen, excluded = subjects(markets, when, only=market_ids)
+    when = When(stand, policy or T0Policy("day_before_close"), end, at)
+    chosen, excluded = subjects(markets, when, settings=settings.questions, only=market_ids)
     found_judge = open_judge(settings, judge) if isinstance(judge, str) else judge
     reading = findings(
         chosen,
-        as_of=as_of,
+        as_of=stand,
         archive=archive,
         judge=found_judge,
         journal=Journal(store, TABLE, month),
@@ -75,7 +76,7 @@ def build(
     found = asyncio.run(reading if judge is found_judge else _and_close(reading, found_judge))
     new = COVERAGE.frame(
         [
-            rows.row(subject, finding, as_of=as_of, judge=found_judge.name, version=found_judge.version)
+            rows.row(subject, finding, as_of=stand, judge=found_judge.name, version=found_judge.version)
             for subject, finding in zip(chosen, found, strict=True)
         ]
     )

@@ -6,14 +6,17 @@ What belongs here: the step from a market row to a `Question` without its outcom
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
-from hindcast_dagster.clock import DAY, Cutoff, T0Policy
-from hindcast_dagster.questions.question import Duration, Outcome, Question
+from hindcast_dagster.clock import Cutoff, T0Policy
+from hindcast_dagster.questions.duration import duration
+from hindcast_dagster.questions.question import Outcome, Question
+from hindcast_dagster.settings import Questions
 
 AsOf = Literal["close", "t0"]
+AS_OF: Final[tuple[AsOf, ...]] = get_args(AsOf)
 DAY_BEFORE: Final = T0Policy("day_before_close")
 
 
@@ -47,7 +50,7 @@ class Subject:
 
 
 def subjects(
-    markets: pl.DataFrame, when: When, *, only: Collection[str] | None = None
+    markets: pl.DataFrame, when: When, *, settings: Questions, only: Collection[str] | None = None
 ) -> tuple[list[Subject], dict[str, int]]:
     """Return the resolved markets that can be probed, by id, and the count of the others by reason."""
     found: list[Subject] = []
@@ -62,11 +65,11 @@ def subjects(
         if cutoff is None:
             excluded["no_t0"] += 1
         else:
-            found.append(Subject(_question(row, cutoff), row["outcome"]))
+            found.append(Subject(_question(row, cutoff, settings), row["outcome"]))
     return found, dict(sorted(excluded.items()))
 
 
-def _question(row: dict[str, Any], cutoff: Cutoff) -> Question:
+def _question(row: dict[str, Any], cutoff: Cutoff, settings: Questions) -> Question:
     return Question(
         id=row["market_id"],
         source="polymarket",
@@ -77,15 +80,13 @@ def _question(row: dict[str, Any], cutoff: Cutoff) -> Question:
         t0=cutoff,
         planned_close=row["planned_close"],
         topic=row["topic"],
-        duration=_duration(row),
+        duration=duration(
+            open_at=row["close_at"] if row["open_at"] is None else row["open_at"],
+            close_at=row["close_at"],
+            settings=settings,
+        ),
         tags=tuple(row["tags"] or ()),
         price_at_t0=None,
         base_rate=0.5,
         reference_rate=0.5,
     )
-
-
-def _duration(row: dict[str, Any]) -> Duration:
-    """Return a duration class that no judge reads; the eval set decides the real one."""
-    days = ((row["planned_close"] or row["close_at"]) - (row["open_at"] or row["close_at"])) / DAY
-    return "short" if days <= 7 else "medium" if days <= 90 else "long"  # noqa: PLR2004

@@ -1,0 +1,69 @@
+"""`hindcast coverage`: how far the archive spoke about each market before it resolved."""
+
+from typing import Annotated, Any
+
+import typer
+
+from hindcast_dagster.cli.context import Context
+from hindcast_dagster.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(no_args_is_help=True, help="Coverage: how far the archive spoke about each market.")
+    group.callback()(_group)
+    group.command("probe")(probe)
+    app.add_typer(group, name="coverage")
+
+
+def _group() -> None:
+    """Keep `probe` a subcommand although it is the only one."""
+
+
+def probe(
+    context: typer.Context,
+    *,
+    closed_from: Annotated[str | None, typer.Option(help="First close: a date or an instant.")] = None,
+    closed_to: Annotated[str | None, typer.Option(help="Last close; a date is meant with its whole day.")] = None,
+    eval_set: Annotated[
+        str | None, typer.Option("--eval-set", help="The markets of this eval set, each at its own t0.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", help="The judge: a model of the roster, or evidence_count (no model).")
+    ] = "evidence_count",
+    as_of: Annotated[
+        str, typer.Option("--as-of", help="close: as the paper; t0: only what a forecaster could see.")
+    ] = "close",
+) -> None:
+    """Weigh what the archive holds for and against each market (paper, section 4.1).
+
+    What is finished is never asked again: run the same command after an interruption.
+
+    Example: hindcast coverage probe --closed-from 2025-01-01 --closed-to 2025-12-31 --model evidence_count
+    """
+    from hindcast_dagster.coverage import span
+
+    window = closed_from is not None or closed_to is not None
+    if window == (eval_set is not None):
+        raise UsageError("Choose the markets in one way: --closed-from/--closed-to, or --eval-set.")
+    given: Context = context.obj
+    found = (
+        span.of_eval_set(given.store, eval_set)
+        if eval_set is not None
+        else span.of_window(given.store, closed_from=closed_from, closed_to=closed_to)
+    )
+    with given.progress("probe", total=found.markets) as bar:
+        manifests = list(span.build(given.store, given.settings, found, judge=model, as_of=as_of, progress=bar))
+    document = span.summary(manifests, judge=model, as_of=as_of)
+    given.emit(document, text=_text(document))
+
+
+def _text(document: dict[str, Any]) -> str:
+    def told(counts: dict[str, int]) -> str:
+        return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+    return (
+        f"{document['markets']} markets of {len(document['months'])} months probed as of {document['as_of']} by "
+        f"{document['judge']}.\nEvidence: {told(document['quality'])}.\nLeft out: {told(document['excluded'])}.\n"
+        f"Blocks: {document['blocks']}, of which {document['unlabelled']} got no usable label."
+    )
