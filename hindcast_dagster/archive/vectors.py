@@ -1,0 +1,164 @@
+"""The vectors of one month beside its table: float32 for exact distances, int8 codes that bound them.
+
+A row x of unit length is stored as codes c and a scale s, x ~ s c, with its residual |x - s c| rounded up. For any
+query q ~ t e (the same quantisation) Cauchy-Schwarz gives
+
+    |x.q - s t (c.e)|  <=  |x - s c| |q|  +  |s c| |q - t e|
+
+so a scan over a quarter of the bytes tells which rows can still be among the nearest, and only those are computed
+exactly. The bound is proved, not tuned: the result is the exact top k.
+"""
+
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hindcast_dagster.errors import InputRefused
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hindcast_dagster.archive.embedding import Vectors
+
+FOLDER: Final = "vectors"
+LEVELS: Final = 127
+SLACK: Final = 1e-6  # float32 rounding of scale * sum, far above the 2^-24 relative error of values up to 1
+BLOCK: Final = 65_536
+
+
+class Quantised(NamedTuple):
+    """Codes (n, d) int8, scales (n,) float32, residuals (n,) and lengths (n,) float32, both upper bounds."""
+
+    codes: "NDArray[np.int8]"
+    scales: "NDArray[np.float32]"
+    residuals: "NDArray[np.float32]"
+    lengths: "NDArray[np.float32]"
+
+
+def quantise(vectors: "Vectors") -> Quantised:
+    """Quantise rows to int8 with one scale each."""
+    import numpy as np
+
+    scales = (np.abs(vectors).max(axis=1, initial=0) / LEVELS).astype(np.float32)
+    safe = np.where(scales > 0, scales, 1)[:, None]
+    codes = np.rint(vectors / safe).astype(np.int8)
+    meant = codes.astype(np.float64) * scales[:, None]
+    residuals = np.linalg.norm(vectors - meant, axis=1)
+    lengths = np.linalg.norm(meant, axis=1)
+    above = np.float32(np.inf)
+    return Quantised(
+        codes=codes,
+        scales=scales,
+        residuals=np.nextafter(residuals.astype(np.float32), above),
+        lengths=np.nextafter(lengths.astype(np.float32), above),
+    )
+
+
+def write_vectors(path: Path, vectors: "Vectors") -> None:
+    """Write the vectors of a month, in the order of its rows, and their codes below `path`."""
+    import numpy as np
+
+    folder = path / FOLDER
+    folder.mkdir()
+    np.save(folder / "float32.npy", vectors, allow_pickle=False)
+    blocks = [quantise(vectors[start : start + BLOCK]) for start in range(0, max(len(vectors), 1), BLOCK)]
+    for name in Quantised._fields:
+        np.save(folder / f"{name}.npy", np.concatenate([getattr(block, name) for block in blocks]), allow_pickle=False)
+
+
+class Approximate(NamedTuple):
+    """Scores (n, queries) float32 and their proved error bound, such that |score - exact| <= error."""
+
+    scores: "NDArray[np.float32]"
+    error: "NDArray[np.float32]"
+
+
+class Vectors32:
+    """The vectors of one sealed month, memory-mapped: the page cache is shared by all processes that read them."""
+
+    def __init__(self, path: Path, *, rows: int, dimension: int) -> None:
+        self._folder, self.rows, self.dimension = path / FOLDER, rows, dimension
+
+    def _map(self, name: str, shape: tuple[int, ...]) -> "NDArray[Any]":
+        import numpy as np
+
+        try:
+            # "c": torch wants a writable array; the mapping is private and nothing is ever written
+            found: NDArray[Any] = np.load(self._folder / f"{name}.npy", mmap_mode="c" if self.rows else None)
+        except (OSError, ValueError) as error:
+            raise InputRefused(f"{self._folder}/{name}.npy cannot be read ({error}): rebuild that month.") from error
+        if found.shape != shape:
+            raise InputRefused(f"{self._folder}/{name}.npy has shape {found.shape}, not {shape}: rebuild that month.")
+        return found.view(np.ndarray)
+
+    @cached_property
+    def exact(self) -> "Vectors":
+        """(rows, dimension) float32."""
+        return self._map("float32", (self.rows, self.dimension))
+
+    @cached_property
+    def quantised(self) -> Quantised:
+        """The codes and their bounds."""
+        shapes = ((self.rows, self.dimension), (self.rows,), (self.rows,), (self.rows,))
+        return Quantised(*(self._map(name, shape) for name, shape in zip(Quantised._fields, shapes, strict=True)))
+
+    def similarity(self, rows: "NDArray[np.integer[Any]]", query: "Vectors") -> "NDArray[np.float64]":
+        """Return the exact dot products of some rows with one query, in float64.
+
+        Every row is summed by itself, so the value does not depend on which other rows are asked for.
+        """
+        import numpy as np
+
+        left, right = self.exact[rows].astype(np.float64), query.astype(np.float64)
+        result: NDArray[np.float64] = np.einsum("ij,j->i", left, right)
+        return result
+
+    def scan(self, queries: "Vectors", coded: Quantised) -> Approximate:
+        """Return bounded scores of all rows for a batch of queries; `coded` is `quantise(queries)`."""
+        import numpy as np
+
+        mine = self.quantised
+        sums = _integer_product(mine.codes, coded.codes)
+        scores = sums * mine.scales[:, None]
+        scores *= coded.scales[None, :]
+        lengths = np.linalg.norm(queries.astype(np.float64), axis=1).astype(np.float32)
+        error = mine.residuals[:, None] * lengths[None, :]
+        error += mine.lengths[:, None] * coded.residuals[None, :]
+        error += np.float32(SLACK)
+        return Approximate(scores, error)
+
+
+def _integer_product(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> "NDArray[np.float32]":
+    """Return rows @ queries.T as float32; the sums are exact integers."""
+    if not integer_product_is_exact():
+        return _float_product(rows, queries)
+    result: NDArray[np.float32] = _int_mm(rows, queries).float().numpy()
+    return result
+
+
+def _int_mm(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> Any:
+    """Multiply int8 matrices into int32; torch keeps its only such product under a private name."""
+    import torch
+
+    return torch._int_mm(torch.from_numpy(rows), torch.from_numpy(queries).T)  # noqa: SLF001
+
+
+def _float_product(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> "NDArray[np.float32]":
+    import numpy as np
+
+    result: NDArray[np.float32] = rows.astype(np.float32) @ queries.T.astype(np.float32)
+    return result
+
+
+@cache
+def integer_product_is_exact() -> bool:
+    """Whether this machine's int8 product is right at its extremes; some saturate 16-bit sums."""
+    import numpy as np
+
+    full = np.full((64, 1024), LEVELS, dtype=np.int8)
+    try:
+        found = _int_mm(full, full[:16]).numpy()
+    except RuntimeError:
+        return False
+    return bool((found == LEVELS * LEVELS * 1024).all())

@@ -1,0 +1,254 @@
+"""`hindcast archive build`, and the five tools as commands: `search`, `post`, `comment`, `thread`, `author`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+from pydantic import ValidationError
+from rich.text import Text
+
+from hindcast_dagster import clock
+from hindcast_dagster.archive.protocol import Document, Filters, LookupAnswer, SearchAnswer
+from hindcast_dagster.cli.context import Context
+from hindcast_dagster.errors import UsageError
+from hindcast_dagster.storage.manifest import Manifest
+
+if TYPE_CHECKING:
+    from hindcast_dagster.archive.view import View
+
+archive = typer.Typer(no_args_is_help=True, help="Sealed months to a searchable archive.")
+
+SHOWN: Final = 400  # characters of a text on a terminal; --json has all of it
+
+CutoffOption = Annotated[str, typer.Option("--cutoff", help="t0: an ISO instant, a date (00:00 UTC) or epoch seconds.")]
+Subreddits = Annotated[list[str] | None, typer.Option("--subreddit", help="Only this one; may be repeated.")]
+Author = Annotated[str | None, typer.Option(help="Only this author; exact.")]
+Months = Annotated[list[str] | None, typer.Option("--month", help="Only this month, YYYY-MM; may be repeated.")]
+Start = Annotated[str | None, typer.Option(help="Only what was created at or after this instant.")]
+ModeOption = Annotated[
+    Literal["strict", "paper"] | None,
+    typer.Option(help="strict keeps back texts and votes of later than the cutoff; paper does not."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group and the five tools."""
+    app.add_typer(archive, name="archive")
+    for command in (search, post, comment, thread, author):
+        app.command()(command)
+
+
+@archive.command()
+def build(
+    context: typer.Context,
+    *,
+    month: Annotated[str, typer.Option(help="The month, YYYY-MM.")],
+    accept_hollow: Annotated[
+        bool, typer.Option("--accept-hollow", help="Build a month whose votes are missing.")
+    ] = False,
+) -> None:
+    """Embed and index a month: its submissions for search, its comments for look-ups.
+
+    Kinds that the corpus has not sealed for that month are left out and named. A build that was interrupted goes on
+    where it stopped.
+
+    Example: hindcast archive build --month 2024-01
+    """
+    from hindcast_dagster.archive.build import build_comments, build_submissions
+    from hindcast_dagster.storage.store import NotSealed
+
+    given: Context = context.obj
+    built: dict[str, Manifest] = {}
+    missing: list[NotSealed] = []
+    for kind, make in (("submissions", build_submissions), ("comments", build_comments)):
+        with given.progress(f"{kind} {month}") as bar:
+            try:
+                built[kind] = make(given.store, given.settings, month=month, accept_hollow=accept_hollow, progress=bar)
+            except NotSealed as error:
+                missing.append(error)
+    if not built:
+        raise missing[0]
+    absent = [str(error) for error in missing]
+    document = {
+        "month": month,
+        "built": {kind: {"rows": each.rows, "version": each.version, **each.stats} for kind, each in built.items()},
+        "missing": absent,
+    }
+    lines = [f"{kind} {month}: {each.rows} rows, version {each.version[:12]}" for kind, each in built.items()]
+    given.emit(document, text="\n".join(lines + absent))
+
+
+def search(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
+    cutoff: CutoffOption,
+    k: Annotated[int, typer.Option(help="How many hits.")] = 20,
+    subreddit: Subreddits = None,
+    author: Author = None,
+    month: Months = None,
+    start: Start = None,
+    mode: ModeOption = None,
+) -> None:
+    """Find the submissions nearest in meaning, among those created strictly before the cutoff.
+
+    Example: hindcast search "rate cut" --cutoff 2025-06-01 --subreddit Economics --k 5
+    """
+    given: Context = context.obj
+    filters = _filters(subreddits=subreddit, author=author, months=month, start=start)
+    answer = _view(given, cutoff, mode).search_database(text, k=k, filters=filters)
+    given.emit(search_document(answer), text=_search_text(answer))
+
+
+def post(
+    context: typer.Context,
+    post_id: Annotated[str, typer.Argument(metavar="ID", help="A submission's id, with or without t3_.")],
+    *,
+    cutoff: CutoffOption,
+    mode: ModeOption = None,
+) -> None:
+    """Show one submission as it stood at the cutoff.
+
+    Example: hindcast post t3_1ab2cd --cutoff 2025-06-01
+    """
+    given: Context = context.obj
+    _emit_one(given, _view(given, cutoff, mode).getpostcoreinfo(post_id))
+
+
+def comment(
+    context: typer.Context,
+    comment_id: Annotated[str, typer.Argument(metavar="ID", help="A comment's id, with or without t1_.")],
+    *,
+    cutoff: CutoffOption,
+    mode: ModeOption = None,
+) -> None:
+    """Show one comment as it stood at the cutoff.
+
+    Example: hindcast comment t1_k9xyz1 --cutoff 2025-06-01
+    """
+    given: Context = context.obj
+    _emit_one(given, _view(given, cutoff, mode).getcommentcoreinfo(comment_id))
+
+
+def thread(
+    context: typer.Context,
+    post_id: Annotated[str, typer.Argument(metavar="ID", help="The submission's id.")],
+    *,
+    cutoff: CutoffOption,
+    comment: Annotated[str | None, typer.Option(help="Walk from this comment.")] = None,
+    traversal: Annotated[Literal["all", "ancestors", "descendants"], typer.Option(help="Which way to walk.")] = "all",
+    depth: Annotated[int, typer.Option(help="Levels of the thread, or steps from --comment.")] = 10,
+    limit: Annotated[int, typer.Option(help="At most so many comments.")] = 100,
+    author: Author = None,
+    start: Start = None,
+    mode: ModeOption = None,
+) -> None:
+    """List the comments under a post that existed at the cutoff, oldest first.
+
+    Example: hindcast thread t3_1ab2cd --cutoff 2025-06-01 --depth 2
+    """
+    given: Context = context.obj
+    answer = _view(given, cutoff, mode).getpostcommentslist(
+        post_id,
+        comment_id=comment,
+        traversal=traversal,
+        depth=depth,
+        limit=limit,
+        filters=_filters(author=author, start=start),
+    )
+    _emit_many(given, answer)
+
+
+def author(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The author, exactly as written.")],
+    *,
+    cutoff: CutoffOption,
+    posts: Annotated[int, typer.Option(help="At most so many posts.")] = 5,
+    comments: Annotated[int, typer.Option(help="At most so many comments.")] = 5,
+    subreddit: Subreddits = None,
+    month: Months = None,
+    start: Start = None,
+    mode: ModeOption = None,
+) -> None:
+    """List an author's most recent posts, then comments, that existed at the cutoff.
+
+    Example: hindcast author some_name --cutoff 2025-06-01 --posts 10 --comments 0
+    """
+    given: Context = context.obj
+    filters = _filters(subreddits=subreddit, months=month, start=start)
+    _emit_many(
+        given,
+        _view(given, cutoff, mode).getauthorhistorylist(name, posts=posts, comments=comments, filters=filters),
+    )
+
+
+def _view(given: Context, cutoff: str, mode: str | None) -> "View":
+    """Open the archive at the cutoff; the cutoff is read first, so that a wrong one fails at once."""
+    from hindcast_dagster.archive.open import open_archive
+
+    t0 = clock.Cutoff.of(cutoff)
+    settings = given.settings
+    if mode is not None:
+        settings = settings.model_copy(update={"archive": settings.archive.model_copy(update={"mode": mode})})
+    return open_archive(given.store, settings).at(t0)
+
+
+def _filters(**values: Any) -> Filters:
+    """Build the filter block. Raises `UsageError` naming the option."""
+    try:
+        return Filters(**{name: value for name, value in values.items() if value})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"--{str(first['loc'][0]).rstrip('s')}: {first['msg']}") from error
+
+
+def document_json(document: Document) -> dict[str, Any]:
+    """Return a document as JSON values; `key` is its prefixed id."""
+    return {"key": document.key, **asdict(document), "withheld": list(document.withheld)}
+
+
+def search_document(answer: SearchAnswer) -> dict[str, Any]:
+    """Return a search answer as JSON values (design, section 6)."""
+    hits = [{**document_json(hit.document), "distance": hit.distance} for hit in answer.hits]
+    return {"cutoff": answer.cutoff.epoch, "query": answer.query, "hits": hits, "note": answer.note}
+
+
+def _emit_one(given: Context, answer: LookupAnswer) -> None:
+    document = answer.document
+    shown = {"document": None if document is None else document_json(document), "note": answer.note}
+    given.emit({"cutoff": answer.cutoff.epoch, **shown}, text=_text(answer.documents, answer.note))
+
+
+def _emit_many(given: Context, answer: LookupAnswer) -> None:
+    documents = [document_json(document) for document in answer.documents]
+    given.emit(
+        {"cutoff": answer.cutoff.epoch, "documents": documents, "note": answer.note},
+        text=_text(answer.documents, answer.note),
+    )
+
+
+def _search_text(answer: SearchAnswer) -> Text:
+    heads = [f"{number:3d}  {hit.distance:.4f}  " for number, hit in enumerate(answer.hits, start=1)]
+    return _text([hit.document for hit in answer.hits], answer.note, heads)
+
+
+def _text(documents: Sequence[Document], note: str, heads: Sequence[str] = ()) -> Text:
+    """Return documents for a terminal: one line of facts, the title, and the beginning of the text."""
+    out = Text()
+    for index, found in enumerate(documents):
+        out.append(heads[index] if heads else "")
+        out.append(
+            f"{found.key}  {clock.iso(found.created_at)}  r/{found.subreddit}  {_printable(found.author)}", style="bold"
+        )
+        out.append(f"  score {found.score}\n" if found.score is not None else "\n")
+        body = _printable(" ".join(f"{found.title or ''} {found.text}".split()))
+        out.append(f"     {body[:SHOWN]}{'...' if len(body) > SHOWN else ''}\n")
+    out.append(note, style="dim")
+    return out
+
+
+def _printable(text: str) -> str:
+    """Return untrusted text with a blank for all that a terminal would obey (escapes, bells, direction marks)."""
+    return "".join(char if char.isprintable() else " " for char in text)
