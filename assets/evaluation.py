@@ -1,6 +1,6 @@
 """Evaluation: did the corpus discuss a market before it resolved, and which questions are asked (paper, section 4)."""
 
-from typing import Any
+from typing import Any, Literal, cast
 
 import dagster as dg
 
@@ -8,6 +8,7 @@ from assets import shell
 from assets.partitions import Partitions
 from hindcast_dagster.contracts.coverage import COVERAGE
 from hindcast_dagster.contracts.questions import EVAL_SET
+from resources.archive import ArchiveResource
 from resources.store import StorageRoot
 
 GROUP = "evaluation"
@@ -51,13 +52,18 @@ def build(partitions: Partitions) -> list[Any]:
         description="Per market: tallies of evidence for both sides, contrastive score, evidence quality (paper, 4.1).",
     )
     def coverage_probe(
-        context: dg.AssetExecutionContext, config: ProbeConfig, root: StorageRoot
+        context: dg.AssetExecutionContext, config: ProbeConfig, root: StorageRoot, archive: ArchiveResource
     ) -> dg.MaterializeResult[Any]:
         from hindcast_dagster.coverage import probe
 
         store = root.store()
         manifest = probe.build(
-            store, root.settings(), month=context.partition_key, judge=config.judge, as_of=config.as_of
+            store,
+            root.settings(),
+            month=context.partition_key,
+            judge=config.judge,
+            as_of=cast("Literal['close', 't0']", config.as_of),  # checked by the probe
+            archive=archive.open(),
         )
         return shell.published(store, manifest, contract=COVERAGE, judge=config.judge, as_of=config.as_of)
 
@@ -77,9 +83,8 @@ def build(partitions: Partitions) -> list[Any]:
     def eval_set(
         context: dg.AssetExecutionContext, config: EvalSetConfig, root: StorageRoot
     ) -> dg.MaterializeResult[Any]:
-        from hindcast_dagster.evalset.build import build as build_set
-
         from hindcast_dagster.clock import T0Policy
+        from hindcast_dagster.evalset.build import build as build_set
 
         store = root.store()
         manifest = build_set(

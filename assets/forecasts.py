@@ -7,6 +7,9 @@ import dagster as dg
 from assets import shell
 from assets.partitions import Partitions
 from hindcast_dagster.contracts.forecasts import FORECASTS
+from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.store import Store
+from resources.archive import ArchiveResource
 from resources.store import StorageRoot
 
 GROUP = "forecasts"
@@ -52,7 +55,7 @@ def build(partitions: Partitions) -> list[Any]:
 
 def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
     name = f"{arm}_forecasts"
-    archive = [] if arm == "zero_shot" else ["submission_index", "comment_index"]
+    indexes = [] if arm == "zero_shot" else ["submission_index", "comment_index"]
 
     @dg.asset(
         name=name,
@@ -61,12 +64,14 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
         kinds={"parquet", "llm"},
         owners=shell.OWNERS,
         code_version=str(FORECASTS.version),
-        deps=["eval_set", *(dg.AssetDep(table, partition_mapping=dg.AllPartitionMapping()) for table in archive)],
+        deps=["eval_set", *(dg.AssetDep(table, partition_mapping=dg.AllPartitionMapping()) for table in indexes)],
         check_specs=[shell.contract_spec(name), _parse_rate_spec(name)],
         pool="llm",
         description=_ARMS[arm],
     )
-    def forecasts(context: dg.AssetExecutionContext, config: RunConfig, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def forecasts(
+        context: dg.AssetExecutionContext, config: RunConfig, root: StorageRoot, archive: ArchiveResource
+    ) -> dg.MaterializeResult[Any]:
         from hindcast_dagster.forecast.run import build as run_arm
 
         keys = context.partition_key.keys_by_dimension
@@ -80,6 +85,7 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
             runs=config.runs,
             limit=config.limit,
             max_cost=config.max_cost,
+            archive=archive.open(keys["eval_set"]) if indexes else None,
         )
         metadata = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
         return shell.published(store, manifest, contract=FORECASTS, checks=[_parse_rate(store, manifest)], **metadata)
@@ -93,7 +99,7 @@ def _parse_rate_spec(name: str) -> dg.AssetCheckSpec:
     )
 
 
-def _parse_rate(store: Any, manifest: Any) -> dg.AssetCheckResult:
+def _parse_rate(store: Store, manifest: Manifest) -> dg.AssetCheckResult:
     from hindcast_dagster.storage.tables import read_table
 
     frame = read_table(store.partition(manifest.table, *manifest.key).require(), FORECASTS)

@@ -11,6 +11,7 @@ from resources.polymarket import PolymarketResource
 from resources.store import StorageRoot
 
 GROUP = "markets"
+FRESH_S = 600.0  # a backfill of many months walks the listing once
 
 
 class ListingConfig(dg.Config):
@@ -41,7 +42,7 @@ def build(partitions: Partitions) -> list[Any]:
 
         store = root.store()
         with polymarket.reachable() as settings:
-            report = fetch(store, settings, refresh=config.refresh, prices=False)
+            report = fetch(store, settings, refresh=config.refresh, prices=False, max_age_s=FRESH_S)
         manifest = build_month(store, settings, month=context.partition_key)
         return shell.published(
             store,

@@ -137,16 +137,14 @@ def _model(root: Path, url: str | None, name: str | None) -> str:
 def _finish(here: Context, pipeline: Pipeline) -> None:
     """Print the score table, the limits under which it was made, the report's path and the next step."""
     from hindcast_dagster.report.terminal import score_table
-    from hindcast_dagster.scoring.build import read_cells
+    from hindcast_dagster.scoring.build import score_document
 
-    cells, manifest = read_cells(here.store, EVAL_SET)
-    missing = manifest.stats["missing"]
+    document = score_document(here.store, here.settings, eval_set=EVAL_SET)
     page = here.store.area("reports", EVAL_SET, "report.html")
     if here.json:
-        document = {"eval_set": EVAL_SET, "cells": cells.to_dicts(), "missing": missing, "report": str(page)}
-        here.emit(document | {"seconds": round(time.monotonic() - pipeline.started, 1)})
+        here.emit(document | {"report": str(page), "seconds": round(time.monotonic() - pipeline.started, 1)})
         return
-    here.out.print(score_table(EVAL_SET, cells, missing))
+    here.out.print(score_table(document))
     here.out.print(Panel(_remarks(here.settings, pipeline.model), title="What these numbers are", expand=False))
     here.out.print(f"Report: {page}", soft_wrap=True)
     here.out.print(
