@@ -5,9 +5,11 @@ What does not: prompts, parsing of answers, journals. Wherever a reply comes fro
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from hindcast_dagster.errors import HindcastError, Unreachable
@@ -17,6 +19,8 @@ from hindcast_dagster.llm.protocol import Completion, Decoding, Message
 from hindcast_dagster.llm.reasoning import split_thought
 from hindcast_dagster.llm.roster import Entry
 from hindcast_dagster.settings import Llm
+
+_LOG: Final = logging.getLogger(__name__)
 
 FIRST_WAIT_S: Final = 0.5
 LONGEST_WAIT_S: Final = 30.0
@@ -30,6 +34,19 @@ class TryAgain(HindcastError):
         super().__init__(why)
         self.after_s = after_s
         self.overloaded = overloaded
+
+
+@cache
+def _stamina() -> Any:
+    """Return stamina, told to report retries to `logging`: where structlog is installed it would print to stdout."""
+    import stamina
+    from stamina.instrumentation import RetryDetails, set_on_retry_hooks
+
+    def told(details: RetryDetails) -> None:
+        _LOG.info("%s; attempt %d follows in %.1f s", details.caused_by, details.retry_num + 1, details.wait_for)
+
+    set_on_retry_hooks([told])
+    return stamina
 
 
 class Reply(NamedTuple):
@@ -70,6 +87,15 @@ class Totals:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
+
+
+@dataclass(slots=True)
+class _Patience:
+    """How far the retry loop of one call has come."""
+
+    deadline: float
+    attempts: int = 0
+    last: Exception | str = "it did not answer"
 
 
 class Model:
@@ -121,45 +147,45 @@ class Model:
         self._count(reply, attempts)
         return self._completion(reply, attempts=attempts, latency_s=latency)
 
-    async def _insist(self, send: Callable[[], Any]) -> tuple[Reply, int]:
+    async def _insist(self, send: Callable[[], Awaitable[Reply]]) -> tuple[Reply, int]:
         """Repeat `send` while it may help and the wait budget lasts. Raises `Unreachable` when it is spent."""
-        import stamina
-
-        deadline = time.monotonic() + self._options.wait_budget_s
-        attempts = 0
+        budget = self._options.wait_budget_s
+        patience = _Patience(time.monotonic() + budget)
+        retrying = _stamina().retry_context(
+            on=lambda error: self._again(error, patience),
+            attempts=None,
+            timeout=budget,
+            wait_initial=FIRST_WAIT_S,
+            wait_max=LONGEST_WAIT_S,
+            wait_jitter=FIRST_WAIT_S,
+        )
         try:
-            async for attempt in stamina.retry_context(
-                on=lambda error: self._again(error, deadline),
-                attempts=None,
-                timeout=self._options.wait_budget_s,
-                wait_initial=FIRST_WAIT_S,
-                wait_max=LONGEST_WAIT_S,
-                wait_jitter=FIRST_WAIT_S,
-            ):
-                with attempt:
-                    attempts += 1
-                    return await self._once(send, deadline), attempts
-        except TryAgain as error:
+            async with asyncio.timeout(budget):  # bounds the waits between attempts too
+                async for attempt in retrying:
+                    with attempt:
+                        patience.attempts += 1
+                        return await self._once(send), patience.attempts
+        except (TryAgain, TimeoutError) as error:
             raise Unreachable(
-                f"{self.slug} gave no answer within {self._options.wait_budget_s:g} s and {attempts} attempts "
-                f"({error}); what is finished is kept, run the command again."
+                f"{self.slug} gave no answer within {budget:g} s and {patience.attempts} attempts "
+                f"({patience.last}); what is finished is kept, run the command again."
             ) from error
         raise AssertionError("the retry loop ended without a result")
 
-    async def _once(self, send: Callable[[], Any], deadline: float) -> Reply:
-        limit = min(self._options.request_timeout_s, max(0.001, deadline - time.monotonic()))
+    async def _once(self, send: Callable[[], Awaitable[Reply]]) -> Reply:
+        limit = self._options.request_timeout_s
         try:
             async with asyncio.timeout(limit):
-                reply: Reply = await send()
-                return reply
+                return await send()
         except TimeoutError as error:
-            raise TryAgain(f"no answer within {limit:.3g} s") from error
+            raise TryAgain(f"no answer to a request within {limit:g} s") from error
 
-    def _again(self, error: Exception, deadline: float) -> bool | float:
+    def _again(self, error: Exception, patience: "_Patience") -> bool | float:
         """Say whether to repeat, and after how many seconds; a wait that the budget cannot pay is not begun."""
         if not isinstance(error, TryAgain):
             return False
-        left = deadline - time.monotonic()
+        patience.last = error
+        left = patience.deadline - time.monotonic()
         if error.overloaded:
             self._gate.pressed(min(error.after_s or FIRST_WAIT_S, max(0.0, left)))
         if error.after_s is not None:
