@@ -6,17 +6,17 @@ This is the one way to forecasts, for the asset, the command line and a program 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from hindcast_dagster import keys
 from hindcast_dagster.archive.protocol import Archive
-from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.errors import UsageError
-from hindcast_dagster.forecast import arms, money, rows
+from hindcast_dagster.forecast import arms, money
 from hindcast_dagster.forecast import plan as planning
 from hindcast_dagster.forecast.contamination import Contamination, sift
 from hindcast_dagster.forecast.job import Job, take_stock
-from hindcast_dagster.forecast.records import NO_MODEL, SUFFIX, TraceRecord, journal_of, mode_of
+from hindcast_dagster.forecast.records import NO_MODEL, journal_of, mode_of
+from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.forecast.tracing import TracedModel
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.llm.protocol import ChatModel
@@ -24,9 +24,6 @@ from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
-from hindcast_dagster.storage.tables import publish_table
-
-CODE_VERSION: Final = "1"
 
 
 def build(
@@ -61,7 +58,7 @@ def build(
     limit_usd = settings.llm.max_cost if max_cost is None else max_cost
     work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)
     asyncio.run(_worked(work, pending, ready.own_model, settings.llm.concurrency))
-    return _seal(store, ready, stopped=work.stopped)
+    return seal(store, ready.job, ready.eval_input, ready.contamination, stopped=work.stopped)
 
 
 def plan(
@@ -171,32 +168,3 @@ async def _worked(work: Work, pending: Sequence[Any], model: ChatModel | None, c
     finally:
         if model is not None:
             await model.close()
-
-
-def _seal(store: Store, ready: _Ready, *, stopped: bool) -> Manifest:
-    """Seal what the journal holds of this identity, also runs and questions that this call did not ask for."""
-    job = ready.job
-    found = [record for record in job.done.values() if record.question_id in job.every]
-    pending = job.pending()
-    stats = rows.counts(found) | {
-        "arm": job.arm.arm,
-        "arm_version": job.arm.version,
-        "arm_settings": getattr(job.arm, "settings", None),
-        "questions": len({record.question_id for record in found}),
-        "missing": len(pending),
-        "stopped": stopped,
-        "contamination": ready.contamination.as_dict(),
-    }
-    return publish_table(
-        store.partition(job.arm.arm + SUFFIX, job.model, job.eval_set),
-        FORECASTS.frame([rows.row(record) for record in sorted(found, key=_order)]),
-        FORECASTS,
-        code_version=CODE_VERSION,
-        inputs=[ready.eval_input],
-        checks=rows.checks(found),
-        stats=stats,
-    )
-
-
-def _order(record: TraceRecord) -> tuple[str, int]:
-    return record.question_id, record.run

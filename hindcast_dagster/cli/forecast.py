@@ -1,0 +1,129 @@
+"""`hindcast forecast run`, `show` and `import`: forecasts made, looked at, and taken in from elsewhere."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hindcast_dagster.cli.context import Context
+
+EvalSet = Annotated[str, typer.Option(help="Name of the eval set.")]
+
+group = typer.Typer(no_args_is_help=True, help="Ask forecasters the questions of an eval set.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(group, name="forecast")
+
+
+@group.command("run")
+def run(
+    context: typer.Context,
+    *,
+    arm: Annotated[str, typer.Option(help="zero_shot, retrieval, a registered arm, or module:Class.")],
+    eval_set: EvalSet,
+    model: Annotated[str, typer.Option(help="Slug of the roster; none for an arm without a model.")] = "none",
+    runs: Annotated[int | None, typer.Option(help="Runs per question; they differ in their seed (default 5).")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N questions.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and ask nothing.")] = False,
+    max_cost: Annotated[float | None, typer.Option(help="Stop before this many US dollars are spent.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace forecasts made with other prompts, settings or archive.")
+    ] = False,
+) -> None:
+    """Make the missing forecasts of one arm and model. What is finished is never asked again.
+
+    Example: hindcast forecast run --arm zero_shot --model qwen3-8b --eval-set demo --runs 5
+
+    Interrupt it whenever you like, even with kill -9: run the same command again and only what was in flight is lost.
+    """
+    from hindcast_dagster.forecast import run as running
+
+    obj: Context = context.obj
+    options: dict[str, Any] = {"arm": arm, "model": model, "eval_set": eval_set, "runs": runs, "limit": limit}
+    if dry_run:
+        found = running.plan(obj.store, obj.settings, overwrite=overwrite, **options)
+        obj.emit(found.as_dict(), text=_planned(found.as_dict()))
+        return
+    with obj.progress(f"{arm} {model}") as progress:
+        manifest = running.build(
+            obj.store, obj.settings, overwrite=overwrite, max_cost=max_cost, progress=progress, **options
+        )
+    _emit(obj, manifest, eval_set)
+
+
+@group.command("show")
+def show(
+    context: typer.Context,
+    question: Annotated[str, typer.Argument(help="Id of the question, or the beginning of one.")],
+    *,
+    eval_set: EvalSet,
+    arm: Annotated[str, typer.Option(help="The arm.")],
+    model: Annotated[str, typer.Option(help="Slug of the model.")] = "none",
+    run: Annotated[int, typer.Option(help="Which run.")] = 1,
+) -> None:
+    """Show one forecast and everything that it did and saw: searches, documents, calls, parse steps.
+
+    Example: hindcast forecast show 0x3f2a --eval-set demo --model smollm2-135m --arm retrieval --run 1
+    """
+    from hindcast_dagster.forecast import records, showing
+    from hindcast_dagster.questions.load import load
+
+    obj: Context = context.obj
+    asked = showing.chosen([found.question for found in load(obj.store, eval_set)], question)
+    record = records.find(obj.store, arm=arm, model=model, eval_set=eval_set, question_id=asked.id, run=run)
+    obj.emit(showing.document(record, asked), text=showing.text(record, asked))
+
+
+@group.command("import")
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="CSV with the columns question, run, probability.")],
+    *,
+    eval_set: EvalSet,
+    arm: Annotated[str, typer.Option(help="Name of the arm in the tables.")] = "imported",
+    model: Annotated[str, typer.Option(help="Name of the model in the tables.")] = "external",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what these names held before.")] = False,
+) -> None:
+    """Take in forecasts that were made elsewhere; the same engine scores them.
+
+    Example: hindcast forecast import mine.csv --eval-set demo --arm my-agent --model my-model
+    """
+    from hindcast_dagster.forecast import importing
+
+    obj: Context = context.obj
+    manifest = importing.build(obj.store, path=file, eval_set=eval_set, arm=arm, model=model, overwrite=overwrite)
+    _emit(obj, manifest, eval_set)
+
+
+def _emit(obj: Context, manifest: Any, eval_set: str) -> None:
+    model, _ = manifest.key
+    stats = manifest.stats
+    checks = [check.model_dump() for check in manifest.checks]
+    document = {"eval_set": eval_set, "model": model, "rows": manifest.rows, "checks": checks, **stats}
+    statuses = ", ".join(f"{count} {name}" for name, count in stats["statuses"].items())
+    lines = [f"{stats['arm']} / {model} on {eval_set}: {manifest.rows} forecasts ({statuses or 'none'})."]
+    if stats["missing"]:
+        reason = "the money limit was reached" if stats["stopped"] else "they failed or were not asked for"
+        lines.append(f"{stats['missing']} are missing: {reason}; run the same command again.")
+    flags = stats["contamination"]
+    if flags["before_cutoff"] or flags["no_cutoff"]:
+        lines.append(
+            f"The model may know the outcome of {flags['before_cutoff'] + flags['no_cutoff']} questions "
+            "(knowledge cutoff after t0, or unknown)."
+        )
+    if stats["identical_runs"]:
+        lines.append("All runs are identical.")
+    lines += [f"Warning: {check['detail']}." for check in checks if not check["passed"]]
+    obj.emit(document, text="\n".join(lines))
+
+
+def _planned(plan: dict[str, Any]) -> str:
+    known = plan["calls"] is not None
+    calls = f"{plan['calls']} calls, at most {plan['tokens_in']:,} + {plan['tokens_out']:,} tokens" if known else "?"
+    money = f"${plan['cost']:.2f} at most" if plan["cost"] is not None else "no price in the roster"
+    return (
+        f"{plan['arm']} / {plan['model']} on {plan['eval_set']}: {plan['questions']} questions, {plan['runs']} runs.\n"
+        f"{plan['done']} forecasts are done, {plan['pending']} to make: {calls}, {money}."
+    )
