@@ -84,6 +84,16 @@ class Entry(BaseModel):
         """The name that requests carry."""
         return self.served_name or self.hub_id
 
+    def remarks(self) -> list[str]:
+        """Return what a person should know before using it, one short clause each."""
+        known = (
+            (self.research_only, "research use only"),
+            (not self.system_role, "no system role, folded"),
+            (self.thought_opened, "thought opened by its template"),
+            (self.no_skill, "no forecasting skill"),
+        )
+        return [remark for holds, remark in known if holds]
+
     @property
     def knowledge_cutoff(self) -> int | None:
         """Epoch seconds of the first instant that the model cannot have read about; None when nobody published it."""

@@ -138,9 +138,8 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
 
 
 async def test_retries_are_reported_to_logging_and_never_printed(capsys, caplog) -> None:
-    with served(Fault(status=500), "fine") as server:
-        with caplog.at_level("INFO", logger="hindcast_dagster.llm.model"):
-            await ask(server)
+    with served(Fault(status=500), "fine") as server, caplog.at_level("INFO", logger="hindcast_dagster.llm.model"):
+        await ask(server)
     assert capsys.readouterr().out == ""
     assert "HTTP 500: scripted fault; attempt 2 follows" in caplog.text
 
