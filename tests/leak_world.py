@@ -99,8 +99,20 @@ def honest_steps():
     ]
 
 
-def trace_record(steps=None, *, run=1, t0=T0, arm="retrieval", model="toy", prob_yes=0.7, question_id=QUESTION):
-    identity = Identity(question_id, "0" * 64, t0, model, None, arm, "v1", None, run)
+def trace_record(
+    steps=None,
+    *,
+    run=1,
+    t0=T0,
+    arm="retrieval",
+    model="toy",
+    prob_yes=0.7,
+    question_id=QUESTION,
+    mode="strict/withhold",
+):
+    identity = Identity(
+        question_id, "0" * 64, t0, model, None, arm, "v1", archive_snapshot="0" * 64, archive_mode=mode, run=run
+    )
     forecast = Forecast(prob_yes, trace=Trace(honest_steps() if steps is None else list(steps)))
     return TraceRecord(identity.forecast_id, SET, identity, forecast, None, T0)
 

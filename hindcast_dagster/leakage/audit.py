@@ -26,6 +26,7 @@ from hindcast_dagster.storage.tables import publish_table, read_table
 
 TABLE: Final = AUDIT.name
 CODE_VERSION: Final = "1"
+PAPER: Final = "paper"
 
 
 class Count:
@@ -34,6 +35,8 @@ class Count:
     def __init__(self) -> None:
         self.forecasts = 0
         self.sightings = 0
+        self.modes: set[str] = set()
+        self._late: dict[str, set[str]] = {kind: set() for kind in sorted(LATE_KINDS)}
         self._journal = hashlib.sha256()
 
     def add(self, record: TraceRecord) -> None:
@@ -41,7 +44,20 @@ class Count:
         seen = [seen.key for step in record.steps for seen in step.seen]
         self.forecasts += 1
         self.sightings += len(seen)
+        self.modes |= {mode_of(record)} if mode_of(record) else set()
         self._journal.update("\n".join([record.forecast_id, *seen, ""]).encode())
+
+    def permitted(self, violation: Violation, mode: str) -> bool:
+        """Count a late text or late votes; return whether the mode of its forecast permits it (paper does)."""
+        if violation.kind not in LATE_KINDS:
+            return False
+        self._late[violation.kind].add(str(violation.document))
+        return mode == PAPER
+
+    @property
+    def late(self) -> dict[str, int]:
+        """Documents that were shown with a late text, or with late votes: the difference between paper and strict."""
+        return {kind: len(documents) for kind, documents in self._late.items()}
 
     @property
     def journal(self) -> str:
@@ -49,10 +65,16 @@ class Count:
         return self._journal.hexdigest()
 
 
+def mode_of(record: TraceRecord) -> str:
+    """Return strict or paper, as the archive stood when the forecast was made; "" when it read no archive."""
+    return (record.identity.archive_mode or "").partition("/")[0]
+
+
 def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     """Audit an eval set and seal the findings; the table is empty and `stats["clean"]` true when nothing leaked.
 
-    In paper mode texts and votes of after t0 are counted (`stats["late"]`) and are no violations, as in the paper.
+    What counts is the mode under which each forecast was made, not today's setting. In paper mode texts and votes of
+    after t0 are counted (`stats["late"]`) and are no violations, as in the paper.
     Raises `NotReady` when the set is not sealed or nobody has forecast it: what was not audited is not clean.
     """
     frozen = store.partition(EVAL_SET.name, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
@@ -66,19 +88,16 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
             f"Nobody has forecast {eval_set}, so there is nothing to audit: run `hindcast forecast run --arm zero_shot "
             f"--model M --eval-set {eval_set}` first."
         )
-    late = [violation for violation in found if violation.kind in LATE_KINDS]
-    counted = settings.archive.mode == "strict"
-    kept = found if counted else [violation for violation in found if violation.kind not in LATE_KINDS]
     stats = {
-        "mode": settings.archive.mode,
+        "mode": "+".join(sorted(count.modes)) or settings.archive.mode,
         "forecasts": count.forecasts,
         "documents": len(keys),
         "sightings": count.sightings,
         "journal": count.journal,
-        "late": _late(late),
+        "late": count.late,
     }
     inputs = [frozen.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
-    return _publish(store, eval_set, kept, stats, inputs)
+    return _publish(store, eval_set, found, stats, inputs)
 
 
 def _of_traces(
@@ -90,17 +109,13 @@ def _of_traces(
     sealed = {row["forecast_id"]: row for row in records.all_forecasts(store, eval_set).iter_rows(named=True)}
     for record in records.traces(store, eval_set):
         count.add(record)
-        yield from of_trace(record, t0s.get(record.question_id), lookup.facts)
+        for violation in of_trace(record, t0s.get(record.question_id), lookup.facts):
+            if not count.permitted(violation, mode_of(record)):
+                yield violation
         yield from of_baseline(record, prices.get(record.question_id))
         if row := sealed.pop(record.forecast_id, None):
             yield from of_row(record, row)
     yield from (untraced(row) for row in sealed.values())
-
-
-def _late(found: list[Violation]) -> dict[str, Any]:
-    """Return what only paper mode shows: documents whose text, or whose shown votes, are of after t0."""
-    kinds = sorted(LATE_KINDS)
-    return {kind: len({violation.document for violation in found if violation.kind == kind}) for kind in kinds}
 
 
 def _sealed_forecasts(store: Store, eval_set: str) -> list[Input]:

@@ -55,6 +55,7 @@ def of_trace(record: TraceRecord, t0: int | None, facts: Mapping[str, Facts]) ->
     if t0 is None:
         yield _found(record, "unknown_question", "identity", None, f"The eval set {record.eval_set} does not hold it.")
         return
+    hide = (record.identity.archive_mode or "").endswith("/hide")
     if record.t0 != t0:
         yield _found(record, "t0_mismatch", "identity", None, f"It stood at {record.t0}, the eval set says {t0}.")
     for index, step in enumerate(record.steps):
@@ -62,7 +63,7 @@ def of_trace(record: TraceRecord, t0: int | None, facts: Mapping[str, Facts]) ->
         if (cutoff := _cutoff(step)) is not None and not _before_or_at(cutoff, t0):
             yield _found(record, "cutoff_after_t0", name, None, f"The tool answered under {cutoff!r}, t0 is {t0}.")
         for seen in step.seen:
-            for kind, detail in of_document(seen, facts.get(seen.key), t0):
+            for kind, detail in of_document(seen, facts.get(seen.key), t0, hide=hide):
                 yield _found(record, kind, name, seen.key, detail)
 
 
@@ -90,8 +91,8 @@ def untraced(row: Mapping[str, Any]) -> Violation:
     return Violation("missing_trace", *where, "sealed", None, f"The journal has lost {row['forecast_id'][:12]}.")
 
 
-def of_document(seen: Seen, fact: Facts | None, t0: int) -> Iterator[tuple[Kind, str]]:
-    """Yield (kind, detail) for one document that a model saw."""
+def of_document(seen: Seen, fact: Facts | None, t0: int, *, hide: bool = False) -> Iterator[tuple[Kind, str]]:
+    """Yield (kind, detail) for one document that a model saw; with `hide` late votes forbid the row altogether."""
     if fact is None:
         yield "unknown_document", "No sealed month of the corpus holds it."
         return
@@ -99,7 +100,7 @@ def of_document(seen: Seen, fact: Facts | None, t0: int) -> Iterator[tuple[Kind,
         yield "created_after_t0", f"Created at {fact.created_at}, t0 is {t0}."
     if fact.text_as_of >= t0:
         yield "text_after_t0", f"Its text is of {fact.text_as_of}, t0 is {t0}."
-    if seen.engagement_shown and (fact.engagement_as_of is None or fact.engagement_as_of >= t0):
+    if (seen.engagement_shown or hide) and (fact.engagement_as_of is None or fact.engagement_as_of >= t0):
         yield "engagement_after_t0", f"Its votes are of {fact.engagement_as_of}, t0 is {t0}."
     if (claimed := Facts(seen.created_at, seen.text_as_of, seen.engagement_as_of)) != fact:
         yield "trace_mismatch", f"The trace says {tuple(claimed)}, the corpus {tuple(fact)}."

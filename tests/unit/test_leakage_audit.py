@@ -81,14 +81,27 @@ def test_a_document_of_a_month_that_it_does_not_claim_is_found(honest, settings)
 
 def test_paper_mode_counts_what_strict_mode_forbids(honest, settings):
     posts = (world.EDITED, world.VOTED, world.UNVOTED)
-    world.write_trace(honest, world.trace_record([world.search_step(*posts)], run=2))
-    paper = load(data_root=str(honest.root), archive={"mode": "paper"})
-    assert found(honest, paper) == []
+    steps = [world.search_step(*posts)]
+    world.write_trace(honest, world.trace_record(steps, run=2, model="other", mode="paper/withhold"))
+    assert found(honest, settings) == []
     report = audit.report(honest, world.SET)
-    assert report["mode"] == "paper"
+    assert report["mode"] == "paper+strict"
     assert report["late"] == {"engagement_after_t0": 2, "text_after_t0": 1}
-    world.write_trace(honest, world.trace_record([world.search_step(world.AT_T0)], run=3))
-    assert [kind for kind, *_ in found(honest, paper)] == ["created_after_t0"]
+    late = [world.search_step(world.AT_T0)]
+    world.write_trace(honest, world.trace_record(late, run=3, model="other", mode="paper/withhold"))
+    assert [kind for kind, *_ in found(honest, settings)] == ["created_after_t0"]
+
+
+def test_the_mode_of_the_forecast_counts_and_not_todays_setting(honest):
+    world.write_trace(honest, world.trace_record([world.search_step(world.EDITED)], run=2))
+    paper = load(data_root=str(honest.root), archive={"mode": "paper"})
+    assert [kind for kind, *_ in found(honest, paper)] == ["text_after_t0"]
+
+
+def test_hide_mode_forbids_a_row_with_late_votes_even_when_they_are_withheld(honest, settings):
+    withheld = replace(world.VOTED, score=None, num_comments=None)
+    world.write_trace(honest, world.trace_record([world.search_step(withheld)], run=2, mode="strict/hide"))
+    assert [kind for kind, *_ in found(honest, settings)] == ["engagement_after_t0"]
 
 
 def test_a_tool_that_answered_under_a_later_cutoff(honest, settings):
