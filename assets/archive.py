@@ -32,7 +32,7 @@ def build(partitions: Partitions) -> list[Any]:
     )
     def submission_index(
         context: dg.AssetExecutionContext, config: IndexConfig, root: StorageRoot
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.archive.build import build_submissions
 
         store = root.store()
@@ -51,7 +51,7 @@ def build(partitions: Partitions) -> list[Any]:
     )
     def comment_index(
         context: dg.AssetExecutionContext, config: IndexConfig, root: StorageRoot
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.archive.build import build_comments
 
         store = root.store()

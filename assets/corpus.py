@@ -58,7 +58,7 @@ def _documents(partitions: Partitions, kind: str) -> dg.AssetsDefinition:
         check_specs=[shell.contract_spec(kind), _health_spec(kind)],
         description=f"Filtered {kind} of a month, sorted by created_at, with a ledger of all that was dropped (3.1).",
     )
-    def documents(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def documents(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.corpus.build import build as build_month
 
         store = root.store()

@@ -53,7 +53,7 @@ def build(partitions: Partitions) -> list[Any]:
     )
     def coverage_probe(
         context: dg.AssetExecutionContext, config: ProbeConfig, root: StorageRoot, archive: ArchiveResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.coverage import probe
 
         store = root.store()
@@ -80,9 +80,7 @@ def build(partitions: Partitions) -> list[Any]:
         check_specs=[shell.contract_spec("eval_set")],
         description="A frozen list of (market, t0) with the price at t0; pins what it was made from (paper, 4.2).",
     )
-    def eval_set(
-        context: dg.AssetExecutionContext, config: EvalSetConfig, root: StorageRoot
-    ) -> dg.MaterializeResult[Any]:
+    def eval_set(context: dg.AssetExecutionContext, config: EvalSetConfig, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.clock import T0Policy
         from hindcast_dagster.evalset.build import build as build_set
 

@@ -43,7 +43,7 @@ def build(partitions: Partitions) -> list[Any]:
         check_specs=[shell.contract_spec("market_baseline")],
         description="Forecasters without a model: the market's price at t0, 0.5, base rates, counted evidence.",
     )
-    def market_baseline(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def market_baseline(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.forecast import baselines
 
         store = root.store()
@@ -71,7 +71,7 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
     )
     def forecasts(
         context: dg.AssetExecutionContext, config: RunConfig, root: StorageRoot, archive: ArchiveResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.forecast.run import build as run_arm
 
         keys = context.partition_key.keys_by_dimension

@@ -36,7 +36,7 @@ def build(partitions: Partitions) -> list[Any]:
     )
     def markets(
         context: dg.AssetExecutionContext, config: ListingConfig, root: StorageRoot, polymarket: PolymarketResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.markets.build import build as build_month
         from hindcast_dagster.markets.fetch import fetch
 
@@ -65,7 +65,7 @@ def build(partitions: Partitions) -> list[Any]:
     )
     def market_prices(
         context: dg.AssetExecutionContext, root: StorageRoot, polymarket: PolymarketResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:
         from hindcast_dagster.markets import prices
 
         store = root.store()

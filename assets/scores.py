@@ -37,7 +37,7 @@ def build(partitions: Partitions) -> list[Any]:
     @scored(
         "scored_forecasts", [*_FORECASTS], "Each forecast against the outcome and the market's price at t0.", SCORED
     )
-    def scored_forecasts(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def scored_forecasts(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.scoring import build as scoring
 
         store = root.store()
@@ -45,7 +45,7 @@ def build(partitions: Partitions) -> list[Any]:
         return shell.published(store, manifest, contract=SCORED)
 
     @scored("score_tables", ["scored_forecasts"], "Accuracy and Brier per model and arm, mean and SD over runs.", CELLS)
-    def score_tables(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def score_tables(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.scoring import build as scoring
 
         store = root.store()
@@ -53,7 +53,7 @@ def build(partitions: Partitions) -> list[Any]:
         return shell.published(store, manifest, contract=CELLS, scores=_small(store, manifest, CELLS))
 
     @scored("comparisons", ["scored_forecasts"], "Paired comparisons of arms, clustered by question and by event.")
-    def comparisons(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def comparisons(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.scoring import compare
 
         store = root.store()
@@ -62,7 +62,7 @@ def build(partitions: Partitions) -> list[Any]:
     @scored(
         "leak_audit", [*_FORECASTS], "Every document of every trace looked up again and held against its t0.", AUDIT
     )
-    def leak_audit(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def leak_audit(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.leakage import audit
 
         store = root.store()
@@ -70,7 +70,7 @@ def build(partitions: Partitions) -> list[Any]:
         return shell.published(store, manifest, contract=AUDIT, violations=manifest.rows)
 
     @scored("report", ["score_tables", "comparisons", "leak_audit"], "A self-contained HTML report.")
-    def report(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult[Any]:
+    def report(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.report.build import build as build_report
 
         store = root.store()

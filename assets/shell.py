@@ -59,7 +59,7 @@ def published(
     contract: Contract | None = None,
     checks: Sequence[dg.AssetCheckResult] = (),
     **metadata: Any,
-) -> dg.MaterializeResult[Any]:
+) -> dg.MaterializeResult:
     """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`."""
     path = store.partition(manifest.table, *manifest.key).require().path
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
