@@ -1,7 +1,6 @@
 """`hindcast archive build`, and the five tools as commands: `search`, `post`, `comment`, `thread`, `author`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -9,7 +8,8 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from hindcast_dagster import clock
-from hindcast_dagster.archive.protocol import Document, Filters, LookupAnswer, SearchAnswer
+from hindcast_dagster.archive.protocol import Document, Filters, SearchAnswer
+from hindcast_dagster.archive.tools import many_json, one_json, search_json
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.storage.manifest import Manifest
@@ -97,8 +97,8 @@ def search(
     """
     given: Context = context.obj
     filters = _filters(subreddits=subreddit, author=author, months=month, start=start)
-    answer = _view(given, cutoff, mode).search_database(text, k=k, filters=filters)
-    given.emit(search_document(answer), text=_search_text(answer))
+    answer = open_view(given, cutoff, mode).search_database(text, k=k, filters=filters)
+    given.emit(search_json(answer), text=_search_text(answer))
 
 
 def post(
@@ -113,7 +113,8 @@ def post(
     Example: hindcast post t3_1ab2cd --cutoff 2025-06-01
     """
     given: Context = context.obj
-    _emit_one(given, _view(given, cutoff, mode).getpostcoreinfo(post_id))
+    answer = open_view(given, cutoff, mode).getpostcoreinfo(post_id)
+    given.emit(one_json(answer), text=_text(answer.documents, answer.note))
 
 
 def comment(
@@ -128,7 +129,8 @@ def comment(
     Example: hindcast comment t1_k9xyz1 --cutoff 2025-06-01
     """
     given: Context = context.obj
-    _emit_one(given, _view(given, cutoff, mode).getcommentcoreinfo(comment_id))
+    answer = open_view(given, cutoff, mode).getcommentcoreinfo(comment_id)
+    given.emit(one_json(answer), text=_text(answer.documents, answer.note))
 
 
 def thread(
@@ -149,7 +151,7 @@ def thread(
     Example: hindcast thread t3_1ab2cd --cutoff 2025-06-01 --depth 2
     """
     given: Context = context.obj
-    answer = _view(given, cutoff, mode).getpostcommentslist(
+    answer = open_view(given, cutoff, mode).getpostcommentslist(
         post_id,
         comment_id=comment,
         traversal=traversal,
@@ -157,7 +159,7 @@ def thread(
         limit=limit,
         filters=_filters(author=author, start=start),
     )
-    _emit_many(given, answer)
+    given.emit(many_json(answer), text=_text(answer.documents, answer.note))
 
 
 def author(
@@ -178,13 +180,11 @@ def author(
     """
     given: Context = context.obj
     filters = _filters(subreddits=subreddit, months=month, start=start)
-    _emit_many(
-        given,
-        _view(given, cutoff, mode).getauthorhistorylist(name, posts=posts, comments=comments, filters=filters),
-    )
+    answer = open_view(given, cutoff, mode).getauthorhistorylist(name, posts=posts, comments=comments, filters=filters)
+    given.emit(many_json(answer), text=_text(answer.documents, answer.note))
 
 
-def _view(given: Context, cutoff: str, mode: str | None) -> "View":
+def open_view(given: Context, cutoff: str, mode: str | None) -> "View":
     """Open the archive at the cutoff; the cutoff is read first, so that a wrong one fails at once."""
     from hindcast_dagster.archive.open import open_archive
 
@@ -202,31 +202,6 @@ def _filters(**values: Any) -> Filters:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"--{str(first['loc'][0]).rstrip('s')}: {first['msg']}") from error
-
-
-def document_json(document: Document) -> dict[str, Any]:
-    """Return a document as JSON values; `key` is its prefixed id."""
-    return {"key": document.key, **asdict(document), "withheld": list(document.withheld)}
-
-
-def search_document(answer: SearchAnswer) -> dict[str, Any]:
-    """Return a search answer as JSON values (design, section 6)."""
-    hits = [{**document_json(hit.document), "distance": hit.distance} for hit in answer.hits]
-    return {"cutoff": answer.cutoff.epoch, "query": answer.query, "hits": hits, "note": answer.note}
-
-
-def _emit_one(given: Context, answer: LookupAnswer) -> None:
-    document = answer.document
-    shown = {"document": None if document is None else document_json(document), "note": answer.note}
-    given.emit({"cutoff": answer.cutoff.epoch, **shown}, text=_text(answer.documents, answer.note))
-
-
-def _emit_many(given: Context, answer: LookupAnswer) -> None:
-    documents = [document_json(document) for document in answer.documents]
-    given.emit(
-        {"cutoff": answer.cutoff.epoch, "documents": documents, "note": answer.note},
-        text=_text(answer.documents, answer.note),
-    )
 
 
 def _search_text(answer: SearchAnswer) -> Text:
