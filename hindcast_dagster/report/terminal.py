@@ -14,6 +14,7 @@ from hindcast_dagster.scoring.query import Answer
 
 DASH: Final = "-"
 TREATED: Final = {"intersection": "left out", "half": "as 0.5"}
+SHORT: Final = {"question": "questions", "event": "events"}
 CAPTION: Final = "± sample SD over runs; u/f/m: unparsed, failed, missing; best arm of a model in bold."
 
 
@@ -91,15 +92,19 @@ def _missing_line(each: dict[str, Any]) -> Text:
 def comparison(a: str, b: str, rows: pl.DataFrame) -> RenderableType:
     """Return the lines of one comparison."""
     caption = "95 % percentile interval, 10,000 cluster resamples, two-sided p; found: what 4 in 5 tries would find."
-    table = Table(title=f"{a} minus {b}", caption=caption, box=box.SIMPLE, pad_edge=False)
-    table.add_column("metric, missing forecasts")
-    for name in ("clusters", "pairs", "difference", "interval", "p", "found"):
+    pairs = max(rows["pairs"].to_list(), default=0)
+    title = f"{a} minus {b}, up to {pairs} pairs"
+    table = Table(title=title, caption=caption, box=box.SIMPLE, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    table.add_column("missing", no_wrap=True)
+    table.add_column("clusters", no_wrap=True)
+    for name in ("diff", "interval", "p", "found"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows.sort("metric", "missing", "cluster", descending=[True, True, True]).iter_rows(named=True):
         table.add_row(
-            f"{row['metric']}, {TREATED[row['missing']]}",
-            f"{row['clusters']} {row['cluster']}s",
-            str(row["pairs"]),
+            row["metric"],
+            TREATED[row["missing"]],
+            f"{row['clusters']} {SHORT[row['cluster']]}",
             points(row["difference"]),
             f"{points(row['low'])} .. {points(row['high'])}",
             f"{row['p']:.4f}",

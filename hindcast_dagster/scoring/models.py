@@ -1,9 +1,8 @@
 """What the roster says about a model, as far as scores need it: family, knowledge cutoff, whether it has any skill."""
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from hindcast_dagster.llm import roster
 from hindcast_dagster.scoring.inputs import BASELINE
 from hindcast_dagster.settings import Settings
 
@@ -18,30 +17,19 @@ class ModelFacts(NamedTuple):
     """Knowledge cutoff, epoch seconds: the first instant that the model cannot have read about."""
     no_skill: bool
     """An embedded toy: its forecasts prove that everything runs, and nothing else."""
+    listed: bool
+    """The roster names it."""
 
 
 def facts(settings: Settings, slugs: list[str]) -> dict[str, ModelFacts]:
     """Return the facts of each model; one that the roster does not name is a family of its own, cutoff unknown."""
-    listed = _roster(settings)
-    return {slug: _facts(slug, listed.get(slug)) for slug in slugs}
+    entries = {entry.slug: entry for entry in roster.load(settings)}
+    return {slug: _facts(slug, entries.get(slug)) for slug in slugs}
 
 
-def _roster(settings: Settings) -> dict[str, Any]:
-    if find_spec("hindcast_dagster.llm.roster") is None:
-        return {}
-    entries = import_module("hindcast_dagster.llm.roster").load(settings)
-    return {entry.slug: entry for entry in (entries.values() if isinstance(entries, dict) else entries)}
-
-
-def _facts(slug: str, entry: Any) -> ModelFacts:
-    if slug == BASELINE or entry is None:
-        return ModelFacts(
-            slug, "Baselines" if slug == BASELINE else slug.partition("-")[0].capitalize(), slug, None, no_skill=False
-        )
-    return ModelFacts(
-        slug=slug,
-        family=getattr(entry, "family", None) or slug.partition("-")[0].capitalize(),
-        name=getattr(entry, "name", None) or slug,
-        cutoff=getattr(entry, "knowledge_cutoff", None),
-        no_skill=bool(getattr(entry, "no_skill", False)),
-    )
+def _facts(slug: str, entry: roster.Entry | None) -> ModelFacts:
+    if slug == BASELINE:
+        return ModelFacts(slug, "Baselines", "No model", None, no_skill=False, listed=True)
+    if entry is None:
+        return ModelFacts(slug, slug.partition("-")[0].capitalize(), slug, None, no_skill=False, listed=False)
+    return ModelFacts(slug, entry.family, entry.name, entry.knowledge_cutoff, no_skill=entry.no_skill, listed=True)
