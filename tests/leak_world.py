@@ -9,8 +9,10 @@ from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.markets import MARKETS, PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.forecaster import Forecast, Seen, Step, Trace
 from hindcast_dagster.forecast.records import Identity, TraceRecord, journal_of, to_record
+from hindcast_dagster.questions.load import resolved
 from hindcast_dagster.storage.tables import publish_table
 from tests.toy_archive import document
 
@@ -111,7 +113,16 @@ def trace_record(
     mode="strict/withhold",
 ):
     identity = Identity(
-        question_id, "0" * 64, t0, model, None, arm, "v1", archive_snapshot="0" * 64, archive_mode=mode, run=run
+        question_id,
+        fingerprint(resolved(question_row()).question),
+        t0,
+        model,
+        None,
+        arm,
+        "v1",
+        archive_snapshot="0" * 64,
+        archive_mode=mode,
+        run=run,
     )
     forecast = Forecast(prob_yes, trace=Trace(honest_steps() if steps is None else list(steps)))
     return TraceRecord(identity.forecast_id, SET, identity, forecast, None, T0)

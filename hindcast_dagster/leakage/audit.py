@@ -15,10 +15,12 @@ from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.records import TraceRecord
 from hindcast_dagster.leakage.corpus import Lookup, look_up
 from hindcast_dagster.leakage.questions import of_questions, pinned_tables
-from hindcast_dagster.leakage.violations import LATE_KINDS, Violation, of_baseline, of_row, of_trace, untraced
+from hindcast_dagster.leakage.violations import LATE_KINDS, Frozen, Violation, of_row, of_trace, untraced
+from hindcast_dagster.questions.load import resolved
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Store
@@ -104,18 +106,20 @@ def _of_traces(
     store: Store, eval_set: str, questions: pl.DataFrame, lookup: Lookup, count: Count
 ) -> Iterator[Violation]:
     """Hold every trace against the corpus, and the sealed forecasts against the traces."""
-    t0s = dict(questions.select("id", "t0").iter_rows())
-    prices = dict(questions.select("id", "price_at_t0").iter_rows())
+    frozen = {row["id"]: _frozen(row) for row in questions.iter_rows(named=True)}
     sealed = {row["forecast_id"]: row for row in records.all_forecasts(store, eval_set).iter_rows(named=True)}
     for record in records.traces(store, eval_set):
         count.add(record)
-        for violation in of_trace(record, t0s.get(record.question_id), lookup.facts):
+        for violation in of_trace(record, frozen.get(record.question_id), lookup.facts):
             if not count.permitted(violation, mode_of(record)):
                 yield violation
-        yield from of_baseline(record, prices.get(record.question_id))
         if row := sealed.pop(record.forecast_id, None):
             yield from of_row(record, row)
     yield from (untraced(row) for row in sealed.values())
+
+
+def _frozen(row: dict[str, Any]) -> Frozen:
+    return Frozen(t0=row["t0"], fingerprint=fingerprint(resolved(row).question), price=row["price_at_t0"])
 
 
 def _sealed_forecasts(store: Store, eval_set: str) -> list[Input]:

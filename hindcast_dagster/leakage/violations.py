@@ -50,14 +50,23 @@ class Violation(NamedTuple):
         return self[:-1]
 
 
-def of_trace(record: TraceRecord, t0: int | None, facts: Mapping[str, Facts]) -> Iterator[Violation]:
-    """Yield every violation of one forecast; `t0` is the eval set's, None when it does not hold the question."""
-    if t0 is None:
-        yield _found(record, "unknown_question", "identity", None, f"The eval set {record.eval_set} does not hold it.")
+class Frozen(NamedTuple):
+    """A question as its eval set froze it: what every forecast of it must have stood on."""
+
+    t0: int
+    fingerprint: str
+    """Over everything that a prompt may contain of the question."""
+    price: float | None
+
+
+def of_trace(record: TraceRecord, frozen: Frozen | None, facts: Mapping[str, Facts]) -> Iterator[Violation]:
+    """Yield every violation of one forecast; `frozen` is None when the eval set does not hold the question."""
+    if frozen is None:
+        yield _found(record, "unknown_question", "identity", None, f"{record.eval_set} does not hold it.")
         return
+    t0 = frozen.t0
+    yield from _of_identity(record, frozen)
     hide = (record.identity.archive_mode or "").endswith("/hide")
-    if record.t0 != t0:
-        yield _found(record, "t0_mismatch", "identity", None, f"It stood at {record.t0}, the eval set says {t0}.")
     for index, step in enumerate(record.steps):
         name = f"{index}:{step.name}"
         if (cutoff := _cutoff(step)) is not None and not _before_or_at(cutoff, t0):
@@ -67,11 +76,17 @@ def of_trace(record: TraceRecord, t0: int | None, facts: Mapping[str, Facts]) ->
                 yield _found(record, kind, name, seen.key, detail)
 
 
-def of_baseline(record: TraceRecord, price: float | None) -> Iterator[Violation]:
-    """Yield a violation when the market's own forecast is another number than the price at t0."""
+def _of_identity(record: TraceRecord, frozen: Frozen) -> Iterator[Violation]:
+    if record.t0 != frozen.t0:
+        detail = f"It stood at {record.t0}, the eval set says {frozen.t0}."
+        yield _found(record, "t0_mismatch", "identity", None, detail)
+    elif record.identity.question_sha256 != frozen.fingerprint:
+        yield _found(
+            record, "question_mismatch", "identity", None, "It was asked another text than the eval set holds."
+        )
     given = record.forecast.prob_yes
-    if record.arm == "market_price" and given is not None and given != price:
-        detail = f"The market baseline forecasts {given}, the price at t0 is {price}."
+    if record.arm == "market_price" and given is not None and given != frozen.price:
+        detail = f"The market baseline forecasts {given}, the price at t0 is {frozen.price}."
         yield _found(record, "price_mismatch", "forecast", None, detail)
 
 

@@ -119,6 +119,11 @@ def test_a_forecast_that_stood_at_another_instant(honest, settings):
     assert found(honest, settings) == [("t0_mismatch", 2, "identity", None), ("unknown_question", 3, "identity", None)]
 
 
+def test_a_forecast_of_another_text(honest, settings):
+    world.seal_set(honest, question={"options": ["No", "Yes"]})
+    assert found(honest, settings) == [("question_mismatch", 1, "identity", None)]
+
+
 def test_a_document_taken_out_of_a_trace(honest, settings):
     record = world.trace_record(run=2)
     world.seal_forecasts(honest, world.trace_record(), record)
@@ -192,7 +197,7 @@ def test_text_rule(honest, settings, question, market, kind):
 @pytest.mark.parametrize("rules", ["It resolves to Yes if it happens.", "Edits of 2025 count.", "Updates may follow."])
 def test_ordinary_rules_are_no_added_note(honest, settings, rules):
     world.seal_set(honest, question={"criteria": rules}, market={"rules": rules})
-    assert found(honest, settings) == []
+    assert [row for row in found(honest, settings) if row[2] == "eval_set"] == []
 
 
 def test_what_was_not_audited_is_not_clean(store, settings):
