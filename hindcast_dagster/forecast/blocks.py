@@ -1,0 +1,117 @@
+"""Documents as quoted data in a prompt, trimmed to a token budget.
+
+Every part comes from the archive and is neutralised here. Posts come first, each with a fair share; comments and the
+author's history get what is left, best posts first. What was offered, shown and trimmed is counted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from hindcast_dagster.archive.protocol import Document
+from hindcast_dagster.clock import iso
+from hindcast_dagster.forecast.pool import Found
+from hindcast_dagster.prompts.loader import content
+
+Count = Callable[[str], int]
+
+LEAST: Final = 24
+"""Tokens below which a part of a document says nothing."""
+_CHARACTERS: Final = 8
+"""Characters that a token holds at most, on average: longer text is cut before it is counted."""
+_LINE: Final = 240  # characters of one line of an author's history
+
+
+class Rendered(NamedTuple):
+    """Evidence as it stands in a prompt."""
+
+    text: str
+    keys: tuple[str, ...]
+    """The documents of the numbered blocks 1.. ."""
+    offered: int
+    """Tokens of everything that there was to show."""
+    shown: int
+
+    @property
+    def trimmed(self) -> int:
+        """Tokens that were left out."""
+        return max(0, self.offered - self.shown)
+
+
+def render(found: Sequence[Found], *, budget: int, count: Count) -> Rendered:
+    """Return numbered blocks of as many documents as fit into `budget` tokens, best first."""
+    heads = [_head(item.document, number) for number, item in enumerate(found, start=1)]
+    bodies = [_body(item.document) for item in found]
+    extras = [_extras(item) for item in found]
+    offered = sum(count(part) for parts in (heads, bodies, extras) for part in parts)
+    share = max(budget // max(len(found), 1), 2 * LEAST)
+    shown: list[tuple[str, str, int]] = []
+    left = budget
+    for head, body in zip(heads, bodies, strict=True):
+        room = min(share, left) - count(head) - 2
+        part = clip(body, room, count) if room >= LEAST else ""
+        if not part:
+            break
+        size = count(head) + count(part) + 2
+        shown.append((head, part, size))
+        left -= size
+    texts = []
+    for (head, part, _), extra in zip(shown, extras, strict=False):
+        more = clip(extra, left, count) if extra and left >= LEAST else ""
+        left -= count(more) if more else 0
+        texts.append(f"{head}\n{part}{more}\n</post>" if head.startswith("<post") else f"{head}\n{part}\n</comment>")
+    keys = tuple(item.document.key for item in found[: len(shown)])
+    return Rendered("\n".join(texts), keys, offered=max(offered, budget - left), shown=budget - left)
+
+
+def clip(text: str, budget: int, count: Count) -> str:
+    """Return the beginning of a text with at most `budget` tokens, ended at a word."""
+    if budget <= 0:
+        return ""
+    part = text[: budget * _CHARACTERS]
+    while part and (size := count(part)) > budget:
+        part = part[: int(len(part) * budget / size * 0.97)]
+    if len(part) == len(text):
+        return text
+    end = max(part.rfind(" "), part.rfind("\n"))
+    return part[:end].rstrip() if end > 0 else ""
+
+
+def _head(document: Document, number: int) -> str:
+    kind = "post" if document.doc_type == "submission" else "comment"
+    fields = {
+        "n": str(number),
+        "id": document.key,
+        "date": iso(document.created_at)[:10],
+        "subreddit": document.subreddit,
+        "author": document.author,
+        "score": None if document.score is None else str(document.score),
+        "comments": None if document.num_comments is None else str(document.num_comments),
+    }
+    said = " ".join(f'{name}="{_attribute(value)}"' for name, value in fields.items() if value is not None)
+    return f"<{kind} {said}>"
+
+
+def _attribute(value: str) -> str:
+    """Return a value that cannot leave its quotes."""
+    return " ".join(content(value).translate({ord('"'): "'", ord("<"): None, ord(">"): None}).split())
+
+
+def _body(document: Document) -> str:
+    title = content(document.title or "").strip()
+    text = content(document.text).strip()
+    return "\n".join(part for part in (f"Title: {title}" if title else "", text) if part) or "(no text)"
+
+
+def _extras(found: Found) -> str:
+    parts = []
+    if found.comments:
+        parts += ["Comments:", *(_line(comment) for comment in found.comments)]
+    if found.history:
+        parts += ["Other posts and comments of the author:", *(_line(other) for other in found.history)]
+    return "\n" + "\n".join(parts) if parts else ""
+
+
+def _line(document: Document) -> str:
+    score = "" if document.score is None else f", score {document.score}"
+    said = " ".join(content(f"{document.title or ''} {document.text}").split())[:_LINE]
+    return f"- {document.key}, {iso(document.created_at)[:10]}, r/{_attribute(document.subreddit)}{score}: {said}"
