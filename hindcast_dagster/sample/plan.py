@@ -112,7 +112,7 @@ class _Maker:
             open_at = clock.month_end(self._months[-1]) - _OPEN_SINCE
         own, open_at, close_at = self._share(slot, own, open_at, close_at)
         early = story.key in _EARLY and (slot.outcome == "Yes" or number % 4 == 0)
-        planned = clock.day_start(close_at) + (rng.randint(12, 50) * DAY if early else 12 * HOUR)
+        planned = clock.day_start(close_at) + (rng.randint(12, 50) * DAY if early else 0)
         own["by"] = _day_name(planned)
         resolved = T0Policy.parse("day_before_close").resolve(open_at=open_at, close_at=close_at)
         assert resolved is not None

@@ -106,8 +106,8 @@ def test_every_drop_reason_of_the_filters_is_planted_every_month(world: World) -
         submissions, comments = world.ledger("submissions", month), world.ledger("comments", month)
         assert set(submissions) == common | {"few_comments"}
         assert set(comments) == common | {"too_short", "mostly_link"}
-        assert 200 <= submissions["kept"] <= 350
-        assert 380 <= comments["kept"] <= 800
+        assert 150 <= submissions["kept"] <= 320
+        assert 300 <= comments["kept"] <= 750
         assert sum(submissions.values()) > 3 * submissions["kept"]
 
 
