@@ -25,12 +25,13 @@ def build(store: Store, settings: Settings, *, month: str) -> Manifest:
     """Seal the markets that closed in `month`, the excluded ones with their reason.
 
     Returns the manifest; its `stats` hold markets, kept, excluded by reason, malformed and topics. Nothing is done when
-    raw rows, exclusion list and topic mapping are those of the sealed partition. Raises `NotReady` without raw rows.
+    raw rows, exclusion list and topic mapping are those of the sealed partition. A month in which nothing closed is
+    sealed empty once the listing has been walked; before that `NotReady` is raised.
     """
     partition = store.partition(TABLE, keys.month(month))
     topics, manual = load_topics(settings.polymarket.topics_file), load_exclusions(settings.polymarket.exclusions_file)
     raw = rows.log(store, month)
-    if not raw.path.is_file():
+    if not raw.path.is_file() and not rows.walked(store):
         raise NotReady(f"No raw markets of {month} are stored in {store.root}: run `hindcast markets fetch` first.")
     inputs = _inputs(raw.sha256(), month, topics, manual)
     sealed = partition.manifest_or_none()

@@ -27,7 +27,6 @@ from hindcast_dagster.storage.store import Store
 Progress = Callable[[float, float | None, str], None]
 
 _WALK: Final = "walk.log"
-_LAST: Final = "last-walk.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +113,14 @@ def _listing(
         walked = listing.walk(log, gamma, progress=progress)
     brought = rows.sort(store, walked)
     record = {"started_at": walked.started_at, "pages": walked.pages} | brought._asdict()
-    write_atomic(store.area("raw", rows.AREA, _LAST), json.dumps(record, indent=1).encode())
+    write_atomic(store.area("raw", rows.AREA, rows.LAST_WALK), json.dumps(record, indent=1).encode())
     return brought, walked.started_at
 
 
 def _last_walk(store: Store) -> int:
     """Return when the last finished walk began; 0 when there is none or its record is not readable."""
     try:
-        return int(json.loads(store.area("raw", rows.AREA, _LAST).read_bytes())["started_at"])
+        return int(json.loads(store.area("raw", rows.AREA, rows.LAST_WALK).read_bytes())["started_at"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
 

@@ -21,6 +21,7 @@ AREA: Final = "markets"
 SUFFIX: Final = ".ndjson.zst"
 UNDATED: Final = "no-close-time"
 MALFORMED: Final = "malformed"
+LAST_WALK: Final = "last-walk.json"
 _BATCH: Final = 2_000  # versions that one frame holds
 
 
@@ -51,6 +52,11 @@ class Sorted(NamedTuple):
 
 class _Page(msgspec.Struct):
     markets: list[msgspec.Raw]
+
+
+def walked(store: Store) -> bool:
+    """Return whether a walk of the listing has ever finished: then a month without rows is a month without markets."""
+    return store.area("raw", AREA, LAST_WALK).is_file()
 
 
 def log(store: Store, name: str) -> RawLog:
