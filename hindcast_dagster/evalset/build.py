@@ -15,13 +15,13 @@ from hindcast_dagster.clock import T0Policy
 from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.errors import InputRefused, NotReady
-from hindcast_dagster.evalset.caps import Caps
-from hindcast_dagster.evalset.config import Config
+from hindcast_dagster.evalset.config import Choice, Config
 from hindcast_dagster.evalset.describe import describe
 from hindcast_dagster.evalset.evidence import ANY, AUTO, STRONG, Evidence, parse_keep, probed
+from hindcast_dagster.evalset.funnel import funnel
 from hindcast_dagster.evalset.rates import Rates
 from hindcast_dagster.evalset.row import Context, make
-from hindcast_dagster.evalset.select import Selection, select
+from hindcast_dagster.evalset.select import Selection, select, select_blind
 from hindcast_dagster.markets import read
 from hindcast_dagster.markets.build import TABLE as MARKETS_TABLE
 from hindcast_dagster.markets.prices import TABLE as PRICES_TABLE
@@ -52,6 +52,7 @@ def build(
     size: int | None = None,
     seed: int = 0,
     keep: str = AUTO,
+    choice: Choice | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Seal the eval set `name` over the sealed markets and return its manifest.
@@ -59,7 +60,8 @@ def build(
     Markets: all of them, those of `market_ids`, those with closed_from <= close < closed_to (a date as `closed_to` is
     meant with its whole day), or those that resolved since the eval set `vintage` was built. `archive_end` caps every
     t0. `size` asks for a selection balanced by outcome and topic among the markets whose evidence `keep` names (auto:
-    strong where the probe is sealed, else any). The manifest pins every market month, the price months of the
+    strong where the probe is sealed, else any); `choice` adds caps, a balance without a size, or a selection blind to
+    outcomes. The manifest pins every market month, the price months of the
     candidates and every sealed archive month; its `stats` hold configuration, exclusions by reason, flags, the
     distribution of close - t0 and shares.
 
@@ -77,6 +79,7 @@ def build(
         size=size,
         seed=seed,
         keep=keep,
+        choice=choice,
     )
     partition = store.partition(TABLE, keys.slug(name, what="eval set name"))
     existing = partition.manifest()
@@ -97,7 +100,8 @@ def build(
         archive_until=max((clock.month_end(pin.key[0]) for pin in archive), default=0),
     )
     frame, excluded = _questions(store, chosen, context, progress)
-    frame, selection, probe = _selected(store, frame, config)
+    pool = frame
+    frame, selection, probe = _selected(store, pool, config)
     if selection is not None:
         excluded.update(selection.excluded)
     if frame.is_empty():
@@ -114,6 +118,7 @@ def build(
         stats=config.as_stats()
         | {"config": config.as_stats(), "candidates": chosen.height}
         | {"selection": selection.as_stats() if selection else None, "judge": probe.judge if probe else None}
+        | {"funnel": funnel(chosen, pool, selection.funnel if selection else ())}
         | describe(frame, excluded),
     )
 
@@ -147,10 +152,10 @@ def _same(existing: Manifest, config: Config) -> Manifest:
     if before == asked:
         return existing
     before = before if isinstance(before, dict) else {}
-    differs = next(name for name in asked if before.get(name) != asked[name])
+    differs = next(name for name in sorted(asked | before) if before.get(name) != asked.get(name))
     raise InputRefused(
         f"The eval set {existing.key[0]} exists with another configuration ({differs} is {before.get(differs)!r}, not "
-        f"{asked[differs]!r}). Eval sets are immutable: choose another name."
+        f"{asked.get(differs)!r}). Eval sets are immutable: choose another name."
     )
 
 
@@ -182,13 +187,28 @@ def _questions(
 def _selected(
     store: Store, frame: pl.DataFrame, config: Config
 ) -> tuple[pl.DataFrame, Selection | None, Evidence | None]:
-    if config.size is None:
+    if not config.selects:
         return frame, None, None
+    if config.choice.blind:
+        return _selected_blind(store, frame, config)
     asked = parse_keep(config.keep)
     probe = None if config.keep == ANY else probed(store, _months(frame), required=config.keep != AUTO)
     kept = asked if asked is not None else STRONG if probe is not None else None
     pool = frame if probe is None else frame.join(probe.frame, on="id", how="left")
-    selection = select(pool, size=config.size, seed=config.seed, caps=Caps(keep=kept))
+    selection = select(pool, size=config.size, seed=config.seed, caps=config.choice.caps(kept))
+    return frame.filter(pl.col("id").is_in(list(selection.ids))), selection, probe
+
+
+def _selected_blind(
+    store: Store, frame: pl.DataFrame, config: Config
+) -> tuple[pl.DataFrame, Selection | None, Evidence | None]:
+    """Select on what the probe saw at this very t0; a market that was probed at another instant has no contrast."""
+    probe = probed(store, _months(frame), required=True, as_of="t0")
+    assert probe is not None
+    assert config.size is not None
+    pool = frame.join(probe.frame, left_on=["id", "t0"], right_on=["id", "at"], how="left")
+    caps = config.choice.caps(parse_keep(config.keep))
+    selection = select_blind(pool, size=config.size, seed=config.seed, caps=caps)
     return frame.filter(pl.col("id").is_in(list(selection.ids))), selection, probe
 
 

@@ -1,13 +1,39 @@
 """What was asked for when an eval set was built: its identity. A known name with another configuration is refused."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hindcast_dagster import clock, keys
 from hindcast_dagster.clock import Cutoff, T0Policy
 from hindcast_dagster.errors import UsageError
+from hindcast_dagster.evalset.caps import Caps
 from hindcast_dagster.evalset.evidence import AUTO, parse_keep
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a selection chooses beyond size, seed and evidence. All off: the paper's."""
+
+    balanced: bool = False
+    """Without a size: as many as the rarer outcome allows."""
+    blind: bool = False
+    """By |evidence| at t0, without the outcome: the twin of a balanced set."""
+    per_event: int | None = None
+    price_band: tuple[float, float] | None = None
+    min_lead_h: float | None = None
+
+    def caps(self, keep: tuple[str, ...] | None) -> Caps:
+        """Return the caps of the selection. Raises `UsageError` for caps without meaning."""
+        lead = None if self.min_lead_h is None else int(self.min_lead_h * clock.HOUR)
+        return Caps(keep=keep, per_event=self.per_event, price_band=self.price_band, min_lead_s=lead)
+
+    def as_stats(self) -> dict[str, Any]:
+        """Return what is switched on, as JSON values."""
+        band = None if self.price_band is None else list(self.price_band)
+        return {
+            name: value for name, value in (asdict(self) | {"price_band": band}).items() if value not in (None, False)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +51,12 @@ class Config:
     size: int | None
     seed: int
     keep: str
+    choice: Choice = Choice()
+
+    @property
+    def selects(self) -> bool:
+        """A selection is asked for; without one every market that can be asked is taken."""
+        return self.size is not None or self.choice.balanced
 
     @classmethod
     def of(
@@ -40,6 +72,7 @@ class Config:
         size: int | None = None,
         seed: int = 0,
         keep: str = AUTO,
+        choice: Choice | None = None,
     ) -> "Config":
         """Check and normalise the arguments of `evalset.build.build`. Raises `UsageError`."""
         window = closed_from is not None or closed_to is not None
@@ -52,6 +85,15 @@ class Config:
         if max_price_age_h is not None and not 0 < max_price_age_h < float("inf"):
             raise UsageError(f"The greatest price age must be above 0 hours, found {max_price_age_h}.")
         parse_keep(keep)
+        choice = choice or Choice()
+        choice.caps(None)
+        selects = size is not None or choice.balanced
+        if not selects and choice != Choice():
+            raise UsageError(
+                "A cap or a blind selection needs --size N or --balanced: without them nothing is selected."
+            )
+        if choice.blind and size is None:
+            raise UsageError("A blind selection needs a size: that of the set whose twin it is.")
         return cls(
             policy=T0Policy.parse(policy) if isinstance(policy, str) else policy,
             archive_end=None if archive_end is None else Cutoff.of(archive_end),
@@ -61,8 +103,9 @@ class Config:
             vintage=None if vintage is None else keys.slug(vintage, what="eval set name"),
             max_price_age_h=max_price_age_h,
             size=size,
-            seed=seed if size is not None else 0,
-            keep=keep if size is not None else AUTO,
+            seed=seed if selects else 0,
+            keep=keep if selects else AUTO,
+            choice=choice,
         )
 
     def as_stats(self) -> dict[str, Any]:
@@ -78,4 +121,4 @@ class Config:
             "size": self.size,
             "seed": self.seed,
             "keep": self.keep,
-        }
+        } | self.choice.as_stats()

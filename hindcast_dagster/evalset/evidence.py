@@ -4,7 +4,7 @@ What belongs here: reading sealed `coverage_probe` months into the columns that 
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
@@ -19,14 +19,14 @@ TABLE: Final = "coverage_probe"
 AUTO: Final = "auto"
 ANY: Final = "any"
 STRONG: Final = ("strong",)
-_COLUMNS: Final = ("evidence_quality", "contrast", "resolved_contrast")
+_COLUMNS: Final = ("at", "evidence_quality", "contrast", "resolved_contrast")
 
 
 class Evidence(NamedTuple):
     """Evidence per market, and where it comes from."""
 
     frame: pl.DataFrame
-    """id, evidence_quality, contrast, resolved_contrast."""
+    """id, at, evidence_quality, contrast, resolved_contrast."""
     judge: str | None
     inputs: list[Input]
 
@@ -41,8 +41,10 @@ def parse_keep(keep: str) -> tuple[str, ...] | None:
     return found
 
 
-def probed(store: Store, months: Sequence[str], *, required: bool) -> Evidence | None:
-    """Return what the probe found at the close of every market of `months`.
+def probed(
+    store: Store, months: Sequence[str], *, required: bool, as_of: Literal["close", "t0"] = "close"
+) -> Evidence | None:
+    """Return what the probe found at the close (or the t0) of every market of `months`.
 
     None when a month is not probed; with `required` that is `NotReady`. Where several judges probed, the one that
     covers most markets speaks (ties by name), so that one set never mixes judges.
@@ -54,11 +56,11 @@ def probed(store: Store, months: Sequence[str], *, required: bool) -> Evidence |
         return None
     sealed = [each.require() for each in partitions]
     rows = pl.concat([COVERAGE.empty(), *(read_table(each, COVERAGE) for each in sealed)]).filter(
-        pl.col("as_of") == "close"
+        pl.col("as_of") == as_of
     )
     if rows.is_empty():
         if required:
-            raise NotReady("No market was probed as of its close: run `hindcast coverage probe --as-of close`.")
+            raise NotReady(f"No market was probed as of its {as_of}: run `hindcast coverage probe --as-of {as_of}`.")
         return None
     counts = rows.group_by("judge").len().sort(["len", "judge"], descending=[True, False])
     judge = str(counts["judge"][0])

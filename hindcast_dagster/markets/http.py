@@ -7,18 +7,21 @@ says whether a 200 is usable; an unusable one (HTML, an error object) is asked f
 import collections
 import json
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 import httpx
 import stamina
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from hindcast_dagster import clock
-from hindcast_dagster.errors import InputRefused, Unreachable
+from hindcast_dagster.errors import InputRefused, Unreachable, UsageError
 
 REQUEST_TIMEOUT_S: Final = 30.0
 RATE_WINDOW_S: Final = 10.0
@@ -26,7 +29,8 @@ RATE_WINDOW_S: Final = 10.0
 # CLOB /prices-history 1,000, Data 1,000), because others share an address with us.
 RATES: Final = {"gamma": 250, "clob": 800, "data": 600}
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
-_QUIET: Final = logging.NullHandler()  # stamina reports every retry; without a handler Python prints them bare
+_MIN_WAIT_S: Final = 0.1
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
@@ -55,15 +59,20 @@ class Client:
     """GETs against one API. Safe between threads."""
 
     def __init__(self, name: str, base_url: str, *, budget_s: float) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"The base URL of the {name} API is {base_url!r}: it must begin with http:// or https://.")
         self.name, self.base_url, self.budget_s = name, base_url.rstrip("/"), budget_s
         self._pace = _Pace(RATES[name])
         # A loopback server stands in for an API in tests and in the demo: never through a proxy.
         direct: dict[str, httpx.BaseTransport | None] = {"all://127.0.0.1": None, "all://localhost": None}
         agent = f"hindcast-dagster/{version('hindcast-dagster')} (research; leakage-free replay of resolved markets)"
         self._http = httpx.Client(
-            headers={"User-Agent": agent, "Accept": "application/json"}, mounts=direct, follow_redirects=True
+            headers={"User-Agent": agent, "Accept": "application/json"},
+            verify=_certificates(),
+            mounts=direct,
+            follow_redirects=True,
         )
-        logging.getLogger("stamina").addHandler(_QUIET)
+        _log_retries()
 
     def close(self) -> None:
         """Close the connections."""
@@ -81,11 +90,11 @@ class Client:
             after = error.after if isinstance(error, _Again) else None
             if not isinstance(error, _Again | httpx.TransportError) or time.monotonic() + (after or 0) >= end:
                 return False
-            return True if after is None else after
+            return True if after is None else max(after, _MIN_WAIT_S)
 
         try:
             for attempt in stamina.retry_context(
-                on=wait, attempts=None, timeout=self.budget_s, wait_initial=0.1, wait_max=15.0, wait_jitter=0.1
+                on=wait, attempts=None, timeout=self.budget_s, wait_initial=_MIN_WAIT_S, wait_max=15.0, wait_jitter=0.1
             ):
                 with attempt:
                     return self._once(
@@ -118,6 +127,22 @@ class Client:
         if wrong := accept(value):
             raise _Again(f"status 200 with {wrong}")
         return Answer(text=text, value=value, fetched_at=clock.now())
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read the certificate store once: it takes longer than a request."""
+    return httpx.create_ssl_context()
+
+
+@cache
+def _log_retries() -> None:
+    """Send stamina's word on retries to `logging`: where structlog is installed it would print to stdout."""
+
+    def told(details: RetryDetails) -> None:
+        _LOG.info("%s; attempt %d follows in %.1f s", details.caused_by, details.retry_num + 1, details.wait_for)
+
+    set_on_retry_hooks([told])
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -74,5 +74,6 @@ def _token(value: Any) -> str | None:
 
 
 def _prices(raw: dict[str, Any]) -> list[float]:
+    """Return the prices in the order of the labels; none when one is no number, which would shift the rest."""
     found = [fields.number(value) for value in fields.items(raw.get("outcomePrices")) or []]
-    return [price for price in found if price is not None]
+    return [] if None in found else [price for price in found if price is not None]
