@@ -60,7 +60,8 @@ def decoded(reader: HashingReader, path: Path) -> Iterator[bytes]:
     into plain text. Raises `Broken` for a file that is cut or damaged.
     """
     form = _form(path)
-    head = path.open("rb").read(6)
+    with path.open("rb") as handle:
+        head = handle.read(6)
     if not head.startswith(form.magic):
         raise Broken(f"it does not begin like a {form.name} file")
     yield from form.decode(reader)
@@ -139,7 +140,9 @@ def window_of(path: Path) -> int:
     """Return the bytes of history that a decoder of this file must hold; 0 where it is small."""
     if path.suffix != ".zst":
         return 0
+    with path.open("rb") as handle:
+        head = handle.read(18)
     try:
-        return int(zstandard.get_frame_parameters(path.open("rb").read(18)).window_size)
+        return int(zstandard.get_frame_parameters(head).window_size)
     except zstandard.ZstdError:
         return 0
