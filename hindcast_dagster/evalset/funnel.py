@@ -3,6 +3,7 @@
 What belongs here: the row of a funnel and the paper's own numbers to set beside it. What does not: the steps.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
 import polars as pl
@@ -39,3 +40,24 @@ PAPER: Final = (
 def event_key() -> pl.Expr:
     """Return what markets of one event share; a market without an event is an event of its own."""
     return pl.coalesce(pl.format("event:{}", pl.col("event_id")), pl.format("market:{}", pl.col("id")))
+
+
+def funnel(
+    markets: pl.DataFrame, pool: pl.DataFrame, selection: Iterable[FunnelStep] = ()
+) -> list[dict[str, str | int | float | None]]:
+    """Return the whole funnel of an eval set as JSON values: from the markets that were looked at to those taken.
+
+    `markets` has the columns of contract MARKETS, `pool` those of contract EVAL_SET: resolved, with a t0 and a price.
+    """
+    listed = markets.rename({"market_id": "id"})
+    steps = [
+        FunnelStep.of("binary markets" if _binary(listed) else "markets", listed),
+        FunnelStep.of("resolved Yes or No", listed.filter(pl.col("outcome").is_not_null())),
+        FunnelStep.of("with a t0 and a price", pool),
+        *(step for step in selection if step.step != "pool"),
+    ]
+    return [step._asdict() for step in steps]
+
+
+def _binary(markets: pl.DataFrame) -> bool:
+    return markets.filter(pl.col("excluded") == "not_binary").is_empty()
