@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(no_args_is_help=True, help="Eval sets: frozen lists of (market, t0) with the price at t0.")
     group.command("build")(build)
+    group.command("twin")(twin)
     group.command("list")(list_sets)
     group.command("show")(show)
     group.command("export")(export)
@@ -45,12 +46,24 @@ def build(
     keep: Annotated[
         str, typer.Option(help="Evidence that --size keeps: auto (strong where probed), any, or strong,weak,none.")
     ] = "auto",
+    balanced: Annotated[
+        bool, typer.Option(help="Select as many as the rarer outcome allows (--size without N).")
+    ] = False,
+    per_event: Annotated[int | None, typer.Option(help="Select at most so many markets of one event.")] = None,
+    price_band: Annotated[
+        str | None,
+        typer.Option(help="Select only prices at t0 in LOW,HIGH: leaves out what was decided, e.g. 0.02,0.98."),
+    ] = None,
+    min_lead: Annotated[
+        float | None, typer.Option(help="Select only markets that close at least so many hours after t0.")
+    ] = None,
 ) -> None:
     """Build an eval set. It is immutable: the same command again returns it, another configuration is refused.
 
     Example: hindcast evalset build paper-like --t0 day_before_close --archive-end 2026-01-31 --all
     """
     from hindcast_dagster.evalset.build import build as run
+    from hindcast_dagster.evalset.config import Choice
 
     chosen = sum((take_all, closed_from is not None or closed_to is not None, markets is not None, vintage is not None))
     if chosen != 1:
@@ -73,9 +86,25 @@ def build(
             size=size,
             seed=seed,
             keep=keep,
+            choice=Choice(balanced=balanced, per_event=per_event, price_band=_band(price_band), min_lead_h=min_lead),
             progress=bar,
         )
     _emit(obj, name)
+
+
+def twin(context: typer.Context, name: Name) -> None:
+    """Build the outcome-blind twin of a selected set: same size, by |evidence| at t0, without looking at outcomes.
+
+    It needs the probe at t0 over the same close window. Every headline then shows both sets.
+
+    Example: hindcast evalset twin paper-like
+    """
+    from hindcast_dagster.evalset.twin import build_twin, name_of
+
+    obj: Context = context.obj
+    with obj.progress("eval set") as bar:
+        build_twin(obj.store, obj.settings, name=name, progress=bar)
+    _emit(obj, name_of(name))
 
 
 def list_sets(context: typer.Context) -> None:
@@ -156,8 +185,19 @@ def _read_ids(path: Path) -> list[str]:
     return [market for market in ids if market]
 
 
+def _band(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"--price-band {text!r}: write two prices, for example 0.02,0.98.") from error
+    return low, high
+
+
 def _emit(obj: Context, name: str) -> None:
     from hindcast_dagster.contracts.questions import EVAL_SET
+    from hindcast_dagster.evalset.contamination import view
     from hindcast_dagster.storage.tables import read_table
 
     sealed = obj.store.partition("eval_set", name).require(made_by=f"hindcast evalset build {name} --t0 POLICY --all")
@@ -170,12 +210,13 @@ def _emit(obj: Context, name: str) -> None:
         key: stats.get(key) for key in _SUMMARY
     }
     document["excluded"] = stats.get("excluded", {})
+    document["contamination"] = [exposure._asdict() for exposure in view(obj.store, obj.settings, name)]
     obj.emit(document, text=_summary(name, document))
 
 
 _SUMMARY = (
     "policy", "archive_end", "config", "gap_days", "capped_share", "decided_share", "yes_share", "stale_share", "flags",
-    "topics", "durations", "outcomes", "without_topic", "selection",
+    "topics", "durations", "outcomes", "without_topic", "selection", "funnel",
 )  # fmt: skip
 
 
@@ -184,6 +225,13 @@ def _summary(name: str, document: dict[str, Any]) -> Table:
     for key in ("excluded", *_SUMMARY):
         value = document[key]
         if value not in (None, {}):
-            said = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-            table.add_row(key, said)
+            table.add_row(key, _said(value))
     return table
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {inner}" for name, inner in value.items())
+    if isinstance(value, list):
+        return "\n".join(" ".join(str(inner) for inner in row.values() if inner is not None) for row in value)
+    return str(value)
