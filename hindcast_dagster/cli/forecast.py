@@ -1,4 +1,4 @@
-"""`hindcast forecast run`, `show` and `import`: forecasts made, looked at, and taken in from elsewhere."""
+"""`hindcast forecast run`, `show`, `replay` and `import`: forecasts made, looked at, and taken in from elsewhere."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +65,7 @@ def show(
 ) -> None:
     """Show one forecast and everything that it did and saw: searches, documents, calls, parse steps.
 
-    Example: hindcast forecast show 0x3f2a --eval-set demo --model smollm2-135m --arm retrieval --run 1
+    Example: hindcast forecast show 0x3f2a --eval-set demo --model smollm2 --arm retrieval --run 1
     """
     from hindcast_dagster.forecast import records, showing
     from hindcast_dagster.questions.load import load
@@ -74,6 +74,40 @@ def show(
     asked = showing.chosen([found.question for found in load(obj.store, eval_set)], question)
     record = records.find(obj.store, arm=arm, model=model, eval_set=eval_set, question_id=asked.id, run=run)
     obj.emit(showing.document(record, asked), text=showing.text(record, asked))
+
+
+@group.command("replay")
+def replay(
+    context: typer.Context,
+    question: Annotated[str, typer.Argument(help="Id of the question, or the beginning of one.")],
+    *,
+    eval_set: EvalSet,
+    arm: Annotated[str, typer.Option(help="The arm, or module:Class.")],
+    model: Annotated[str, typer.Option(help="Slug of the model.")] = "none",
+    run: Annotated[int, typer.Option(help="Which run.")] = 1,
+) -> None:
+    """Make one forecast again without calling the model, and compare every prompt with its recorded hash.
+
+    Example: hindcast forecast replay 0x3f2a --eval-set demo --model smollm2 --arm retrieval
+
+    The settings and the archive must be those of the run. Exit code 3 when a prompt or the forecast differs.
+    """
+    from hindcast_dagster.forecast import replay as replaying
+    from hindcast_dagster.forecast import showing
+    from hindcast_dagster.questions.load import load
+
+    obj: Context = context.obj
+    asked = showing.chosen([found.question for found in load(obj.store, eval_set)], question)
+    found = replaying.of_stored(
+        obj.store, obj.settings, arm=arm, model=model, eval_set=eval_set, question=asked, run=run
+    )
+    if found.difference:
+        raise replaying.Diverged(f"The replay differs from the recorded forecast in {found.difference}.")
+    calls = sum(step.kind == "call" for step in found.forecast.trace.steps)
+    obj.emit(
+        {"same": True, "calls": calls, "prob_yes": found.forecast.prob_yes, "status": found.forecast.status},
+        text=f"The same forecast ({found.forecast.prob_yes}) from the same {calls} prompts.",
+    )
 
 
 @group.command("import")

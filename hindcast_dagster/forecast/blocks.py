@@ -39,28 +39,49 @@ class Rendered(NamedTuple):
 
 def render(found: Sequence[Found], *, budget: int, count: Count) -> Rendered:
     """Return numbered blocks of as many documents as fit into `budget` tokens, best first."""
-    heads = [_head(item.document, number) for number, item in enumerate(found, start=1)]
-    bodies = [_body(item.document) for item in found]
-    extras = [_extras(item) for item in found]
-    offered = sum(count(part) for parts in (heads, bodies, extras) for part in parts)
+    parts = [_parts(item, number, count) for number, item in enumerate(found, start=1)]
+    offered = sum(part.head_size + part.body_size + part.extra_size for part in parts)
     share = max(budget // max(len(found), 1), 2 * LEAST)
-    shown: list[tuple[str, str, int]] = []
+    shown: list[tuple[_Parts, str]] = []
     left = budget
-    for head, body in zip(heads, bodies, strict=True):
-        room = min(share, left) - count(head) - 2
-        part = clip(body, room, count) if room >= LEAST else ""
-        if not part:
+    for part in parts:
+        room = min(share, left) - part.head_size
+        body = part.body if part.body_size <= room else clip(part.body, room, count) if room >= LEAST else ""
+        if not body:
             break
-        size = count(head) + count(part) + 2
-        shown.append((head, part, size))
-        left -= size
+        shown.append((part, body))
+        left -= part.head_size + (part.body_size if body is part.body else count(body))
     texts = []
-    for (head, part, _), extra in zip(shown, extras, strict=False):
-        more = clip(extra, left, count) if extra and left >= LEAST else ""
-        left -= count(more) if more else 0
-        texts.append(f"{head}\n{part}{more}\n</post>" if head.startswith("<post") else f"{head}\n{part}\n</comment>")
+    for part, body in shown:
+        extra = part.extra if part.extra_size <= left else clip(part.extra, left, count) if left >= LEAST else ""
+        left -= part.extra_size if extra is part.extra else count(extra)
+        texts.append(f"{part.head}\n{body}{extra}\n{part.tail}")
     keys = tuple(item.document.key for item in found[: len(shown)])
-    return Rendered("\n".join(texts), keys, offered=max(offered, budget - left), shown=budget - left)
+    return Rendered("\n".join(texts), keys, offered=offered, shown=budget - left)
+
+
+class _Parts(NamedTuple):
+    """One document, neutralised, and its sizes in tokens."""
+
+    head: str
+    body: str
+    extra: str
+    tail: str
+    head_size: int
+    body_size: int
+    extra_size: int
+
+
+def _parts(found: Found, number: int, count: Count) -> _Parts:
+    """Return the parts of a document; those that do not depend on its number are made and counted once."""
+    key = (len(found.comments), len(found.history))
+    if found.rendered is None or found.rendered[0] != key:
+        body, extra = _body(found.document), _extras(found)
+        found.rendered = (key, body, extra, count(body), count(extra) if extra else 0)
+    _, body, extra, body_size, extra_size = found.rendered
+    kind = "post" if found.document.doc_type == "submission" else "comment"
+    head, tail = _head(found.document, kind, number), f"</{kind}>"
+    return _Parts(head, body, extra, tail, count(head) + count(tail), body_size, extra_size)
 
 
 def clip(text: str, budget: int, count: Count) -> str:
@@ -76,8 +97,7 @@ def clip(text: str, budget: int, count: Count) -> str:
     return part[:end].rstrip() if end > 0 else ""
 
 
-def _head(document: Document, number: int) -> str:
-    kind = "post" if document.doc_type == "submission" else "comment"
+def _head(document: Document, kind: str, number: int) -> str:
     fields = {
         "n": str(number),
         "id": document.key,

@@ -25,7 +25,8 @@ class Found:
     """The round in which it was new."""
     comments: tuple[Document, ...] = ()
     history: tuple[Document, ...] = ()
-    expanded: bool = False
+    rendered: tuple[tuple[int, int], str, str, int, int] | None = None
+    """What `blocks` made of it, kept so that a later call does not make it again."""
 
 
 class Harvest(NamedTuple):
@@ -76,7 +77,6 @@ class Pool:
         """Pull in author histories for the best new posts of a round, and comment threads for the very best."""
         posts = [found for found in self.ranked(round_=round_) if found.document.doc_type == "submission"]
         for rank, found in enumerate(posts[: agent.expanded]):
-            found.expanded = True
             found.history = _history(view, found.document, agent)
             if rank < agent.threads and agent.comments_per_thread:
                 answer = view.getpostcommentslist(

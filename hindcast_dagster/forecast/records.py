@@ -26,6 +26,15 @@ NO_MODEL: Final = "none"
 SUPERSEDED: Final = "superseded"
 """Folder inside a journal for forecasts that an `--overwrite` replaced: kept, never read."""
 
+SEEN: Final = tuple(field.name for field in fields(Seen))
+"""The columns of a journaled document."""
+
+_RELEASED: Final = frozenset(
+    {"messages_sha256", "decoding", "finish_reason", "model_revision", "distances", "shown", "yes", "no", "quality",
+     "step", "refusal"}
+)  # fmt: skip
+"""Texts and lists of a step that hold identifiers, hashes, numbers or words of ours."""
+
 _VALUES: Final = tuple(field.name for field in fields(Forecast) if field.name != "trace")
 
 
@@ -133,6 +142,23 @@ def to_record(record: TraceRecord) -> dict[str, Any]:
     }
 
 
+def to_release(record: TraceRecord) -> dict[str, Any]:
+    """Return the journal object without what may quote a post: replies, rationale, and queries in a model's words.
+
+    What is left is identifiers, times, numbers and hashes, enough to regenerate the rest (paper, ethics statement).
+    """
+    values = to_record(record)
+    kept = {name: value for name, value in values["forecast"].items() if name not in {"rationale", "extra"}}
+    steps = [step | {"detail": _released(step["detail"])} for step in values["steps"]]
+    return values | {"forecast": kept, "steps": steps}
+
+
+def _released(detail: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in detail.items() if not isinstance(value, str | list | dict) or name in _RELEASED
+    }
+
+
 def from_record(unit: str, values: dict[str, Any]) -> TraceRecord:
     """Read a journal object. Raises `InputRefused` when it is damaged, edited or from a later version."""
     try:
@@ -195,9 +221,11 @@ def find(store: Store, *, arm: str, model: str, eval_set: str, question_id: str,
 
 
 def _step_out(step: Step) -> dict[str, Any]:
-    return {"kind": step.kind, "name": step.name, "detail": step.detail, "seen": [asdict(seen) for seen in step.seen]}
+    """Documents lie as rows in the order of `SEEN`: a trace holds hundreds of them."""
+    seen = [[getattr(found, name) for name in SEEN] for found in step.seen]
+    return {"kind": step.kind, "name": step.name, "detail": step.detail, "seen": seen}
 
 
 def _step_in(values: dict[str, Any]) -> Step:
-    seen = [Seen(**found) for found in values["seen"]]
+    seen = [Seen(**dict(zip(SEEN, found, strict=True))) for found in values["seen"]]
     return Step(kind=values["kind"], name=values["name"], detail=values["detail"], seen=seen)

@@ -4,19 +4,23 @@ A replay rebuilds every prompt. When the hash of one differs from what was recor
 than the archive gives now, and the replay says so. It is how an audit proves what a prompt held without storing posts.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import fields as dataclass_fields
 from typing import Any, Final, NamedTuple
 
-from hindcast_dagster.archive.protocol import ArchiveView
+from hindcast_dagster.archive.protocol import Archive, ArchiveView
 from hindcast_dagster.errors import HindcastError, InputRefused
 from hindcast_dagster.forecast import arms
 from hindcast_dagster.forecast.forecaster import Forecast, Step, Trace
-from hindcast_dagster.forecast.records import TraceRecord
+from hindcast_dagster.forecast.nowhere import Nowhere
+from hindcast_dagster.forecast.records import TraceRecord, find
 from hindcast_dagster.forecast.tracing import TracedModel, TracedView, messages_hash, recording
+from hindcast_dagster.llm.open import open_model
 from hindcast_dagster.llm.protocol import ChatModel, Completion, Decoding, Message
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.store import Store
 
 _VOLATILE: Final = frozenset({"latency_s", "attempts"})
 """What two equal forecasts may differ in."""
@@ -78,16 +82,21 @@ class Replay(NamedTuple):
 
 
 async def replay(
-    record: TraceRecord, *, question: Question, view: ArchiveView, settings: Settings, sizer: ChatModel, arm: str = ""
+    record: TraceRecord,
+    *,
+    question: Question,
+    view: ArchiveView,
+    settings: Settings,
+    sizer: ChatModel | None,
+    arm: str = "",
 ) -> Replay:
     """Make the forecast again without the model. Raises `Diverged` when a prompt differs.
 
     `view` stands at the question's t0 in the pinned archive; `arm` names how the arm is found when it is a custom one
     (`module:Class`). The settings must be those of the run: another version of the arm is refused.
     """
-    made = arms.make(
-        arms.factory(arm or record.arm), model=TracedModel(RecordedModel(record, sizer)), settings=settings
-    )
+    model = TracedModel(RecordedModel(record, sizer)) if sizer is not None else None
+    made = arms.make(arms.factory(arm or record.arm), model=model, settings=settings)
     if made.version != record.identity.arm_version:
         raise Diverged(f"The arm is now {made.version}; the forecast was made by {record.identity.arm_version}.")
     trace = Trace()
@@ -97,6 +106,31 @@ async def replay(
     trace.steps.extend(forecast.trace.steps)
     forecast.trace = trace
     return Replay(forecast, difference(record.forecast, forecast))
+
+
+def of_stored(
+    store: Store, settings: Settings, *, arm: str, model: str, eval_set: str, question: Question, run: int,
+    chat: ChatModel | None = None, archive: Archive | None = None,
+) -> Replay:  # fmt: skip
+    """Replay a journaled forecast over the archive that its eval set pins. Raises `NotReady` and `Diverged`.
+
+    The model is opened to count tokens and never called; an arm that made no call needs none.
+    """
+    made_by = arms.factory(arm)
+    sizer = chat if chat is not None else open_model(settings, model) if arms.takes_model(made_by) else None
+    name = arm if ":" not in arm else arms.make(made_by, model=sizer, settings=settings).arm
+    record = find(store, arm=name, model=model, eval_set=eval_set, question_id=question.id, run=run)
+    if record.identity.archive_snapshot is None:
+        view: ArchiveView = Nowhere(question.t0)
+    else:
+        view = (archive or _pinned(store, settings, eval_set)).at(question.t0)
+    return asyncio.run(replay(record, question=question, view=view, settings=settings, sizer=sizer, arm=arm))
+
+
+def _pinned(store: Store, settings: Settings, eval_set: str) -> Archive:
+    from hindcast_dagster.archive.open import open_archive
+
+    return open_archive(store, settings, pins=store.partition("eval_set", eval_set).require().manifest.pins)
 
 
 def difference(one: Forecast, other: Forecast) -> str:

@@ -6,7 +6,6 @@ forecasts each see their own. t0 is not in it; t0 lives in the view.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -68,8 +67,12 @@ def note(name: str, *, kind: Literal["note", "parse"] = "note", **detail: Any) -
 
 def messages_hash(messages: Sequence[Message]) -> str:
     """Return the sha256 of a prompt: what an audit compares after rebuilding the prompt from the archive."""
-    text = json.dumps([[message.role, message.content] for message in messages], ensure_ascii=False)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256()
+    for message in messages:
+        content = message.content.encode(errors="surrogatepass")
+        digest.update(f"{message.role} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 class TracedModel:

@@ -32,7 +32,7 @@ class Journal:
 
     def write(self, unit: str, record: dict[str, Any]) -> None:
         """Store one finished unit, atomically."""
-        write_atomic(self._file(unit), json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1).encode())
+        write_atomic(self._file(unit), json.dumps(record, sort_keys=True, ensure_ascii=False).encode())
 
     def read(self, unit: str) -> dict[str, Any] | None:
         """Return one finished unit, or None. Raises `InputRefused` when its file is not JSON."""
