@@ -5,6 +5,7 @@ breaks one thing in the way that a bug would, on a copy of the same world.
 """
 
 import json
+import re
 import shutil
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -17,11 +18,16 @@ from hindcast_dagster.archive.layers import ALL, Layers
 from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.archive.view import View
 from hindcast_dagster.clock import DAY, HOUR, Cutoff
+from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.corpus.build import build as build_corpus
+from hindcast_dagster.coverage import probe
+from hindcast_dagster.coverage.llm_judge import LlmJudge
 from hindcast_dagster.errors import CutoffViolation, NotReady
 from hindcast_dagster.evalset import row as evalset_row
 from hindcast_dagster.evalset.build import build as build_set
 from hindcast_dagster.forecast import run as forecasting
+from hindcast_dagster.forecast.baselines import build as build_baselines
+from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.leakage import audit
 from hindcast_dagster.leakage.canaries import DOC_TYPES, canaries, hidden, plant
 from hindcast_dagster.leakage.watch import Watched, left_behind
@@ -325,3 +331,57 @@ def test_trace_that_is_gone(bench):
     )  # fmt: skip
     journal_file(bench).unlink()
     assert bench.red() == {"missing_trace": {None}}
+
+
+ARMS = ("zero_shot", "retrieval", "tests.greedy_arm:Greedy")
+PROBE_WORD = "zqxprobetold"
+
+
+class Chatty(Script):
+    """A judge model that writes one word into everything that it says."""
+
+    def _answer(self, name, prompt):
+        if "queries" in prompt:
+            return json.dumps({"yes": [f"{PROBE_WORD} happen"], "no": ["not happen"]})
+        numbers = re.findall(r'<block number="(\d+)"', prompt)
+        told = {"labels": dict.fromkeys(numbers, "strong"), "note": PROBE_WORD} if numbers else {}
+        return json.dumps(told or {"contrast": 0.9, "evidence_quality": "strong", "note": PROBE_WORD})
+
+
+def test_every_arm_is_silent_and_green(bench):
+    bench.run()
+    for arm in ARMS:
+        forecasting.build(
+            bench.store, bench.settings, arm=arm, model="scripted", eval_set=world.SET, runs=2, chat=bench.watched,
+            archive=open_archive(bench.store, bench.settings),
+        )  # fmt: skip
+    build_baselines(bench.store, bench.settings, eval_set=world.SET)
+    assert bench.red() == {}
+    assert bench.sang == set()
+    assert bench.watched.heard == CONTROL
+    report = audit.report(bench.store, world.SET)
+    assert report["forecasts"] == 2 * len(ARMS) + len(BASELINE_ARMS)
+
+
+def test_nothing_that_the_probe_said_reaches_a_forecaster(bench):
+    """The probe may know the market at its close; its words, labels and verdict stay out of every prompt."""
+    judge = LlmJudge(Chatty(slug="judge"), bench.settings.coverage)
+    archive = open_archive(bench.store, bench.settings)
+    manifest = probe.build(bench.store, bench.settings, month="2025-03", judge=judge, archive=archive)
+    assert manifest.stats["probes"]["judge/close"]["quality"] == {"strong": 1}
+    told = Journal(bench.store, "coverage_probe", "2025-03").path
+    assert any(PROBE_WORD in path.read_text() for path in told.glob("*.json"))
+    bench.watched.marks = frozenset({PROBE_WORD})
+    bench.run()
+    for arm in ARMS:
+        forecasting.build(
+            bench.store, bench.settings, arm=arm, model="scripted", eval_set=world.SET, runs=1, chat=bench.watched,
+            archive=archive,
+        )  # fmt: skip
+    build_baselines(bench.store, bench.settings, eval_set=world.SET)
+    assert bench.watched.calls > len(ARMS)
+    assert bench.watched.sightings == []
+    left = {one.where.split("/")[1] for one in left_behind(bench.store, {PROBE_WORD})}
+    assert left == {"coverage_probe"}
+    seen = {name.lower() for name in EVAL_SET.schema.names}
+    assert not seen & {"contrast", "resolved_contrast", "evidence_quality", "yes_score", "no_score", "judge"}
