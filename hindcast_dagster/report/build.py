@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from hindcast_dagster.report import figures, page, release
+from hindcast_dagster.report import page, release
+from hindcast_dagster.report.figures import catalogue
 from hindcast_dagster.report.gather import gather
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.files import write_atomic
@@ -19,7 +20,7 @@ PAGE: Final = "report.html"
 def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     """Seal the report of an eval set and copy it to `reports/<eval set>/`. Raises `NotReady` without scores."""
     gathered = gather(store, settings, eval_set=eval_set)
-    drawn = figures.render(gathered)
+    drawn = catalogue.render(gathered)
     with store.partition("report", eval_set).draft() as draft:
         (draft.path / PAGE).write_text(page.render(gathered, drawn), encoding="utf-8")
         for figure in drawn.values():

@@ -13,11 +13,10 @@ from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.report import traces
 from hindcast_dagster.report.traces import Seen
-from hindcast_dagster.scoring import inputs, models
+from hindcast_dagster.scoring import inputs, models, sweep
 from hindcast_dagster.scoring.build import current
 from hindcast_dagster.scoring.inputs import Inputs
 from hindcast_dagster.scoring.models import ModelFacts
-from hindcast_dagster.scoring.sweep import sweep
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Sealed, Store
@@ -68,6 +67,8 @@ class Gathered:
     health: dict[str, dict[str, Any]]
     """`<table> <month>` -> health of the month, for the months that the eval set pins."""
     sweep: pl.DataFrame
+    swept: pl.DataFrame
+    """question_id, t0, model, arm, prob_yes of every forecast of the other sets of the sweep."""
     twin: pl.DataFrame | None
     """model, arm, brier, twin: Brier here and in the outcome-blind twin; None when that is not scored."""
     facts: dict[str, ModelFacts]
@@ -111,7 +112,8 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         seen=traces.read(store, eval_set, given.forecasts)
         or NotMeasured("Rationales and documents", f"hindcast forecast run --arm retrieval --eval-set {eval_set}"),
         health=_health(store, questions.manifest),
-        sweep=sweep(store, eval_set),
+        sweep=(fractions := sweep.sweep(store, eval_set)),
+        swept=sweep.forecasts(store, fractions, but=eval_set),
         twin=_twin(store, given, read_table(tables, CELLS)),
         facts=models.facts(settings, slugs),
         sample=_is_sample(settings, given),

@@ -14,9 +14,11 @@ from typing import Any, Final
 import polars as pl
 from markupsafe import Markup
 
-from hindcast_dagster.report import questions, tables, theme, trust
-from hindcast_dagster.report.figures import Figure
+from hindcast_dagster.report import questions, theme, trust
+from hindcast_dagster.report.figures.catalogue import Figure
 from hindcast_dagster.report.gather import Gathered, NotMeasured
+from hindcast_dagster.report.tables import effects, quality, scores
+from hindcast_dagster.report.tables.fields import name_of, number
 
 _UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -77,7 +79,7 @@ def _content(gathered: Gathered) -> dict[str, Any]:
         "not_measured": gathered.not_measured,
         "cards": trust.cards(gathered),
         "tiles": tiles(gathered),
-        "headline": tables.headline(gathered),
+        "headline": scores.headline(gathered),
         "sections": sections(gathered),
         "topics": sorted(gathered.given.questions["topic"].unique().to_list()),
     }
@@ -85,7 +87,7 @@ def _content(gathered: Gathered) -> dict[str, Any]:
 
 def sections(gathered: Gathered) -> list[dict[str, Any]]:
     """Return the sections between headline and questions: id, title, lead, figures, tables. Empty tables drop out."""
-    effect = tables.effects
+    effect = effects.effects
     found: list[dict[str, Any]] = [
         {
             "id": "retrieval",
@@ -93,13 +95,13 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "lead": "The same model with and without evidence, question by question and run by run.",
             "figures": ["topic_effects", "sweep_brier", "sweep_accuracy"],
             "tables": [
-                tables.comparisons(gathered, "retrieval", "Arm minus zero-shot"),
+                effects.comparisons(gathered, "retrieval", "Arm minus zero-shot"),
                 effect(gathered, "model", "Recoveries and regressions by model"),
                 effect(gathered, "topic", "Recoveries and regressions by topic"),
                 effect(gathered, "duration", "Recoveries and regressions by duration"),
                 effect(gathered, "stop_reason", "Recoveries and regressions by stop reason"),
-                tables.bin_sizes(gathered),
-                tables.sweep(gathered),
+                scores.bin_sizes(gathered),
+                quality.sweep(gathered),
             ],
         },
         {
@@ -108,9 +110,9 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "lead": "The price at t0 is a human forecast made from the same past. Beating it is the bar.",
             "figures": ["scatter", "trajectory"],
             "tables": [
-                tables.comparisons(gathered, "market", "Cell minus market price"),
-                tables.blend(gathered),
-                tables.event_sums(gathered),
+                effects.comparisons(gathered, "market", "Cell minus market price"),
+                quality.blend(gathered),
+                quality.event_sums(gathered),
             ],
         },
         {
@@ -118,7 +120,7 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "title": "Calibration",
             "lead": "Whether things forecast at 70 % happen 70 % of the time.",
             "figures": ["reliability"],
-            "tables": [tables.calibration(gathered)],
+            "tables": [quality.calibration(gathered)],
         },
         {
             "id": "strata",
@@ -126,9 +128,9 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "lead": "Brier by topic, by how long a market stayed open, and by what a model may remember.",
             "figures": ["topics", "knowledge"],
             "tables": [
-                tables.strata_table(gathered, "topic", "Brier by topic"),
-                tables.strata_table(gathered, "duration", "Brier by duration"),
-                tables.strata_table(gathered, "beyond_cutoff", "Brier by knowledge cutoff"),
+                scores.strata_table(gathered, "topic", "Brier by topic"),
+                scores.strata_table(gathered, "duration", "Brier by duration"),
+                scores.strata_table(gathered, "beyond_cutoff", "Brier by knowledge cutoff"),
             ],
         },
         {
@@ -136,12 +138,12 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "title": "What it costs",
             "lead": "Tokens, time and money of one forecast.",
             "figures": ["frontier"],
-            "tables": [tables.economy(gathered), tables.per_run(gathered)],
+            "tables": [quality.economy(gathered), scores.per_run(gathered)],
         },
     ]
     absent = gathered.comparisons if isinstance(gathered.comparisons, NotMeasured) else None
     for section in found:
-        section["tables"] = [table for table in section["tables"] if not table.empty]
+        section["tables"] = [table.slim() for table in section["tables"] if not table.empty]
         section["absent"] = absent if section["id"] in {"retrieval", "market"} else None
     return found
 
@@ -154,10 +156,10 @@ def tiles(gathered: Gathered) -> list[tuple[str, str, str]]:
     found = [("Questions", f"{gathered.given.questions.height:,}", trust.period(gathered))]
     if asked.height:
         row = asked.row(0, named=True)
-        remark = f"{tables.name_of(gathered, row['model'])}, {theme.arm_name(row['arm']).lower()}"
-        found.append(("Best Brier of a model", tables.number(row["brier"]).text, remark))
+        remark = f"{name_of(gathered, row['model'])}, {theme.arm_name(row['arm']).lower()}"
+        found.append(("Best Brier of a model", number(row["brier"]).text, remark))
     if market.height:
-        found.append(("Market's Brier at t0", tables.number(market["brier"][0]).text, f"n = {market['n'][0]:,}"))
+        found.append(("Market's Brier at t0", number(market["brier"][0]).text, f"n = {market['n'][0]:,}"))
     card = trust.cards(gathered)[0]
     found.append(("Leak audit", card.headline, card.facts[1][1] + " documents" if len(card.facts) > 1 else ""))
     return found

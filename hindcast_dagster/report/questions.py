@@ -7,7 +7,7 @@ import polars as pl
 
 from hindcast_dagster.clock import iso
 from hindcast_dagster.report.gather import Gathered, NotMeasured
-from hindcast_dagster.report.tables import name_of
+from hindcast_dagster.report.tables.fields import name_of
 from hindcast_dagster.report.theme import arm_name
 from hindcast_dagster.scoring.inputs import BASELINE
 

@@ -103,8 +103,17 @@ def config(mode: Mode) -> dict[str, Any]:
             "titleFontSize": 12,
             "titleFontWeight": "normal",
             "labelLimit": 190,
+            "labelFlush": False,
+            "tickCount": 6,
         },
-        "legend": text | {"labelFontSize": 12, "titleFontSize": 12, "labelColor": palette.ink, "labelLimit": 220},
+        "legend": text
+        | {
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelColor": palette.ink,
+            "labelLimit": 220,
+        },
         "header": text | {"labelFontSize": 12, "labelColor": palette.ink, "titleFontSize": 12},
         "text": {"color": palette.ink, "font": FONT, "fontSize": 12},
         "rule": {"color": palette.muted},

@@ -8,7 +8,7 @@ import polars as pl
 
 from hindcast_dagster.clock import iso
 from hindcast_dagster.report.gather import Audit, Gathered, NotMeasured
-from hindcast_dagster.report.tables import name_of
+from hindcast_dagster.report.tables.fields import name_of
 from hindcast_dagster.scoring.inputs import BASELINE
 
 Verdict = Literal["good", "warn", "bad", "unknown"]
@@ -73,12 +73,12 @@ def _contamination(gathered: Gathered) -> Card:
         .sort("model", "beyond_cutoff")
     )
     words = {
-        "after": "after the knowledge cutoff",
-        "before": "before the knowledge cutoff: may be remembered",
-        "unknown": "knowledge cutoff not published",
+        "after": "after its cutoff",
+        "before": "before its cutoff: may be remembered",
+        "unknown": "cutoff not published",
     }
     facts = [
-        (name_of(gathered, row["model"]), f"{row['n']:,} questions {words[row['beyond_cutoff']]}")
+        (name_of(gathered, row["model"]), f"{row['n']:,} {words[row['beyond_cutoff']]}")
         for row in counts.iter_rows(named=True)
     ]
     kinds = set(counts["beyond_cutoff"])

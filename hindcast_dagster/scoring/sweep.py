@@ -6,7 +6,7 @@ import polars as pl
 
 from hindcast_dagster.contracts.analysis import METRICS
 from hindcast_dagster.contracts.questions import EVAL_SET
-from hindcast_dagster.contracts.scores import CELLS
+from hindcast_dagster.contracts.scores import CELLS, SCORED
 from hindcast_dagster.scoring.inputs import BASELINE
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
@@ -49,6 +49,13 @@ def sweep(store: Store, eval_set: str) -> pl.DataFrame:
     ]
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("model", "arm", "fraction")
     return frame if frame["fraction"].n_unique() > 1 else frame.clear()
+
+
+def forecasts(store: Store, frame: pl.DataFrame, *, but: str) -> pl.DataFrame:
+    """Return question_id, t0, model, arm and prob_yes of every scored forecast of a sweep's sets, `but` left out."""
+    names = [name for name in frame["eval_set"].unique().sort().to_list() if name != but]
+    parts = [read_table(store.partition("scored_forecasts", name).require(), SCORED) for name in names]
+    return pl.concat([SCORED.empty(), *parts]).select("question_id", "t0", "model", "arm", "prob_yes")
 
 
 def _same_markets(store: Store, name: str, markets: set[str]) -> float | None:

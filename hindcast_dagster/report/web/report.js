@@ -205,6 +205,8 @@
     return svg;
   }
 
+  addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = true; });
+
   // ---- start -------------------------------------------------------------------------------------------------
   for (const m of data.models) {
     const option = make("option", m.name);

@@ -1,0 +1,1 @@
+"""The tables of a report as plain values, one function per table."""

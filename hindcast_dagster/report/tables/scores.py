@@ -1,0 +1,143 @@
+"""Tables 1, 5 and 6 of the paper, and scores within strata."""
+
+from typing import Any, Final
+
+import polars as pl
+
+from hindcast_dagster.report.gather import Gathered
+from hindcast_dagster.report.tables.fields import (
+    DASH,
+    Field,
+    Table,
+    by_family,
+    grouped,
+    metric,
+    name_of,
+    number,
+    per_cell,
+    percent,
+    signed,
+)
+from hindcast_dagster.report.terminal import best
+from hindcast_dagster.report.theme import arm_name
+from hindcast_dagster.scoring.inputs import BASELINE, MARKET
+
+BINS: Final = ("strong", "weak", "none")
+STRATA_ORDER: Final = ("short", "medium", "long", "after", "before", "unknown")
+
+
+def headline(gathered: Gathered) -> Table:
+    """Return table 1 of the paper: accuracy, accuracy by coverage bin, Brier; with what is missing in each cell."""
+    bold = best(gathered.cells.to_dicts())
+    bins = _bins(gathered)
+    has_bins = bool(bins)
+    per_run = per_cell(gathered.tables["runs"], pl.col("repaired").sum(), pl.col("brier_imputed").mean())
+    skill = metric(gathered, "brier_skill")
+    rows = []
+    for cell in by_family(gathered, gathered.cells).iter_rows(named=True):
+        key = (cell["model"], cell["arm"])
+        more = per_run.get(key, {"repaired": 0, "brier_imputed": None})
+        rows.append(
+            (
+                cell["model"],
+                [
+                    Field(name_of(gathered, cell["model"])),
+                    Field(arm_name(cell["arm"])),
+                    percent(cell["accuracy"], 1, cell["accuracy_sd"], best=(*key, "accuracy") in bold),
+                    *([bins.get((*key, label), Field(DASH)) for label in BINS] if has_bins else []),
+                    number(cell["brier"], 3, cell["brier_sd"], best=(*key, "brier") in bold),
+                    number(more["brier_imputed"]),
+                    number(cell["brier_index"], 1),
+                    signed(None if cell["arm"] == MARKET else skill.get(key), 2),
+                    Field(f"{cell['n']:,}", small=f"{cell['runs']} runs" if cell["runs"] > 1 else ""),
+                    _lost(cell, more["repaired"]),
+                ],
+            )
+        )
+    columns = ["Model", "Arm", "Accuracy %", *(["S", "W", "N"] if has_bins else []), "Brier", "Brier, lost as ½"]
+    return Table(
+        title="Scores",
+        columns=[*columns, "Brier index", "Skill vs market", "n", "Lost"],
+        groups=grouped(gathered, rows),
+        note="± is the sample SD over runs; best arm of a model in bold. S, W, N: accuracy where the run's own tally "
+        "found strong, weak or no evidence; zero-shot stands in the bins of the paired retrieval run. Lost: forecasts "
+        "without a probability (unparsed, failed, missing; r: read only after a repair); they are no forecasts and "
+        "have no score. Brier, lost as ½: the same with each of them counted as one half.",
+        texts=2,
+        wide=True,
+    )
+
+
+def _lost(cell: dict[str, Any], repaired: int) -> Field:
+    parts = [f"{cell[name]} {name}" for name in ("unparsed", "failed", "missing") if cell[name]]
+    small = f"{repaired} r" if repaired else ""
+    return Field(", ".join(parts) or "0", small=small, kind="warn" if parts else "")
+
+
+def _bins(gathered: Gathered) -> dict[tuple[str, str, str], Field]:
+    strata = gathered.tables["strata"].filter(pl.col("by") == "evidence")
+    return {
+        (row["model"], row["arm"], row["stratum"]): percent(row["accuracy"], 1, row["accuracy_sd"])
+        for row in strata.filter(pl.col("stratum").is_in(BINS)).iter_rows(named=True)
+    }
+
+
+def per_run(gathered: Gathered) -> Table:
+    """Return table 5 of the paper: accuracy and Brier of every run."""
+    runs = gathered.tables["runs"].filter(pl.col("model") != BASELINE)
+    numbers = sorted(runs["run"].unique().to_list())
+    found = {(row["model"], row["arm"], row["run"]): row for row in runs.iter_rows(named=True)}
+    rows = []
+    for model, arm in by_family(gathered, runs.select("model", "arm").unique()).iter_rows():
+        each = [found.get((model, arm, run), {"accuracy": None, "brier": None}) for run in numbers]
+        fields = [part for row in each for part in (percent(row["accuracy"]), number(row["brier"]))]
+        rows.append((model, [Field(name_of(gathered, model)), Field(arm_name(arm)), *fields]))
+    columns = [column for run in numbers for column in (f"Acc {run}", f"Brier {run}")]
+    return Table("Every run", ["Model", "Arm", *columns], grouped(gathered, rows), texts=2, wide=True, fold=True)
+
+
+def bin_sizes(gathered: Gathered) -> Table:
+    """Return table 6 of the paper: mean size of the coverage bins over the runs of the arm that made them."""
+    strata = gathered.tables["strata"].filter((pl.col("by") == "evidence") & (pl.col("arm") != "zero_shot"))
+    sizes = {(row["model"], row["arm"], row["stratum"]): row["size"] for row in strata.iter_rows(named=True)}
+    rows = []
+    for model, arm in by_family(gathered, strata.select("model", "arm").unique()).iter_rows():
+        values = [sizes.get((model, arm, label), 0.0) for label in (*BINS, "unbinned")]
+        if sum(values[:3]):
+            total = number(sum(values), 0)
+            fields = [*(number(value, 0) for value in values), total]
+            rows.append((model, [Field(name_of(gathered, model)), Field(arm_name(arm)), *fields]))
+    return Table(
+        "Coverage bins",
+        ["Model", "Arm", "Strong", "Weak", "None", "Unbinned", "Total"],
+        grouped(gathered, rows),
+        note="Mean questions per run. The label comes from each run's own tally, so a question can change bins.",
+        texts=2,
+        fold=True,
+    )
+
+
+def strata_table(gathered: Gathered, by: str, title: str) -> Table:
+    """Return accuracy and Brier of every cell within the strata of one kind."""
+    strata = gathered.tables["strata"].filter(pl.col("by") == by)
+    sizes: dict[str, int] = {}
+    if by in {"topic", "duration"}:
+        sizes = dict(gathered.given.questions.group_by(by).len().sort("len", by, descending=[True, False]).iter_rows())
+    found = {(row["model"], row["arm"], row["stratum"]): row for row in strata.iter_rows(named=True)}
+    names = [name for name in (sizes if by == "topic" else STRATA_ORDER) if name in set(strata["stratum"])]
+    rows = [
+        (
+            model,
+            [
+                Field(name_of(gathered, model)),
+                Field(arm_name(arm)),
+                *(
+                    number(found[model, arm, name]["brier"]) if (model, arm, name) in found else Field(DASH)
+                    for name in names
+                ),
+            ],
+        )
+        for model, arm in by_family(gathered, strata.select("model", "arm").unique()).iter_rows()
+    ]
+    columns = [f"{name} ({sizes[name]})" if name in sizes else f"{name} cutoff" for name in names]
+    return Table(title, ["Model", "Arm", *columns], grouped(gathered, rows), texts=2, wide=len(names) > 5, fold=True)  # noqa: PLR2004
