@@ -18,6 +18,8 @@ LEAST: Final = 24
 """Tokens below which a part of a document says nothing."""
 _CHARACTERS: Final = 8
 """Characters that a token holds at most, on average: longer text is cut before it is counted."""
+_FRAME: Final = 12
+"""Tokens of the number in a head, of the closing tag and of line ends, from above."""
 _LINE: Final = 240  # characters of one line of an author's history
 
 
@@ -73,21 +75,20 @@ class _Parts(NamedTuple):
 
 
 def _parts(found: Found, number: int, count: Count) -> _Parts:
-    """Return the parts of a document; those that do not depend on its number are made and counted once."""
-    key = (len(found.comments), len(found.history))
-    if found.rendered is None or found.rendered[0] != key:
-        body, extra = _body(found.document), _extras(found)
-        found.rendered = (key, body, extra, count(body), count(extra) if extra else 0)
-    _, body, extra, body_size, extra_size = found.rendered
-    kind = "post" if found.document.doc_type == "submission" else "comment"
-    head, tail = _head(found.document, kind, number), f"</{kind}>"
-    return _Parts(head, body, extra, tail, count(head) + count(tail), body_size, extra_size)
+    """Return the parts of a document. They are made and counted once; only the number in the head changes."""
+    if found.rendered is None:
+        kind = "post" if found.document.doc_type == "submission" else "comment"
+        head, body, extra = f"<{kind} {_head(found.document)}>", _body(found.document), _extras(found)
+        sizes = (count(head) + _FRAME, count(body), count(extra) if extra else 0)
+        found.rendered = (head, body, extra, f"</{kind}>", *sizes)
+    made = _Parts(*found.rendered)
+    return made._replace(head=made.head.replace(" ", f' n="{number}" ', 1))
 
 
 def clip(text: str, budget: int, count: Count) -> str:
     """Return the beginning of a text with at most `budget` tokens, ended at a word."""
-    if budget <= 0:
-        return ""
+    if budget <= 0 or len(text.encode(errors="surrogatepass")) <= budget:  # a token is at least one byte
+        return text if budget > 0 else ""
     part = text[: budget * _CHARACTERS]
     while part and (size := count(part)) > budget:
         part = part[: int(len(part) * budget / size * 0.97)]
@@ -97,18 +98,16 @@ def clip(text: str, budget: int, count: Count) -> str:
     return part[:end].rstrip() if end > 0 else ""
 
 
-def _head(document: Document, kind: str, number: int) -> str:
+def _head(document: Document) -> str:
     fields = {
-        "n": str(number),
         "id": document.key,
         "date": iso(document.created_at)[:10],
-        "subreddit": document.subreddit,
-        "author": document.author,
-        "score": None if document.score is None else str(document.score),
-        "comments": None if document.num_comments is None else str(document.num_comments),
+        "subreddit": _attribute(document.subreddit),
+        "author": _attribute(document.author),
+        "score": document.score,
+        "comments": document.num_comments,
     }
-    said = " ".join(f'{name}="{_attribute(value)}"' for name, value in fields.items() if value is not None)
-    return f"<{kind} {said}>"
+    return " ".join(f'{name}="{value}"' for name, value in fields.items() if value is not None)
 
 
 def _attribute(value: str) -> str:

@@ -5,6 +5,7 @@ What belongs here: what every built-in arm does around `ChatModel.complete`. Wha
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from hindcast_dagster.errors import UsageError
@@ -44,7 +45,7 @@ class Caller:
         messages = [Message("system", system)] if system else []
         messages.append(Message("user", user))
         wanted = getattr(self.decoding, kind)
-        used = sum(self.model.count_tokens(message.content) for message in messages)
+        used = self._size([message.content for message in messages], enough=wanted.max_tokens)
         room = self.model.context_length - used - MARGIN
         if room < MIN_REPLY:
             raise UsageError(
@@ -65,9 +66,20 @@ class Caller:
 
         Evidence gets at most `wanted`. In a short context the reply keeps at least a third of what is left.
         """
-        left = self.model.context_length - sum(self.model.count_tokens(text) for text in prompt) - MARGIN
-        reply = min(getattr(self.decoding, kind).max_tokens, max(left - wanted, left // 3, MIN_REPLY))
+        most = getattr(self.decoding, kind).max_tokens
+        left = self.model.context_length - self._size(prompt, enough=most + wanted) - MARGIN
+        reply = min(most, max(left - wanted, left // 3, MIN_REPLY))
         return Room(evidence=max(0, min(wanted, left - reply)), reply=reply)
+
+    def _size(self, texts: Sequence[str], *, enough: int) -> int:
+        """Return the tokens of a prompt, or its bytes where even so many tokens leave `enough`: counting costs time.
+
+        A token is at least one byte in every tokenizer of the roster.
+        """
+        size = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        if self.model.context_length - MARGIN - size >= enough:
+            return size
+        return sum(self.model.count_tokens(text) for text in texts)
 
 
 def version_of(arm: str, *, prompts: tuple[str, ...], settings: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ class Found:
     """The round in which it was new."""
     comments: tuple[Document, ...] = ()
     history: tuple[Document, ...] = ()
-    rendered: tuple[tuple[int, int], str, str, int, int] | None = None
+    rendered: tuple[str, str, str, str, int, int, int] | None = None
     """What `blocks` made of it, kept so that a later call does not make it again."""
 
 
@@ -77,6 +77,7 @@ class Pool:
         """Pull in author histories for the best new posts of a round, and comment threads for the very best."""
         posts = [found for found in self.ranked(round_=round_) if found.document.doc_type == "submission"]
         for rank, found in enumerate(posts[: agent.expanded]):
+            found.rendered = None
             found.history = _history(view, found.document, agent)
             if rank < agent.threads and agent.comments_per_thread:
                 answer = view.getpostcommentslist(
