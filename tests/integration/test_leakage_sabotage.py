@@ -25,6 +25,7 @@ from hindcast_dagster.coverage.llm_judge import LlmJudge
 from hindcast_dagster.errors import CutoffViolation, NotReady
 from hindcast_dagster.evalset import row as evalset_row
 from hindcast_dagster.evalset.build import build as build_set
+from hindcast_dagster.forecast import records
 from hindcast_dagster.forecast import run as forecasting
 from hindcast_dagster.forecast.baselines import build as build_baselines
 from hindcast_dagster.forecast.records import BASELINE_ARMS
@@ -284,33 +285,25 @@ def journal_file(bench):
 
 
 def bend(bench, change):
+    """Rewrite every list of seen documents of the trace."""
     path = journal_file(bench)
-    record = json.loads(path.read_text())
-    change(record)
-    path.write_text(json.dumps(record))
+    record = records.from_record(path.stem, json.loads(path.read_text()))
+    for step in record.steps:
+        step.seen = change(step.seen)
+    path.write_text(json.dumps(records.to_record(record)))
 
 
 def test_trace_with_a_document_taken_out(bench):
     bench.run()
-
-    def take_out(record):
-        gone = record["steps"][0]["seen"][0]["key"]
-        for step in record["steps"]:
-            step["seen"] = [seen for seen in step["seen"] if seen["key"] != gone]
-
-    bend(bench, take_out)
+    gone = next(canary.key for canary in PLANTED if canary.kind == "control")
+    bend(bench, lambda seen: [one for one in seen if one.key != gone])
     assert bench.red() == {"trace_mismatch": {None}}
 
 
 def test_trace_that_hides_when_a_document_was_created(bench):
     bench.sabotaged(Layers(predicate=no_predicate, recheck=blind))
-
-    def forge(record):
-        for step in record["steps"]:
-            for seen in step["seen"]:
-                seen.update(created_at=world.T0 - DAY, text_as_of=world.T0 - DAY)
-
-    bend(bench, forge)
+    early = {"created_at": world.T0 - DAY, "text_as_of": world.T0 - DAY}
+    bend(bench, lambda seen: [replace(one, **early) for one in seen])
     red = bench.red()
     assert red["created_after_t0"] == keys_of("after", "same_second", "other_zone")
     assert red["trace_mismatch"] >= red["created_after_t0"]
@@ -318,7 +311,7 @@ def test_trace_that_hides_when_a_document_was_created(bench):
 
 def test_trace_that_names_a_document_that_nobody_knows(bench):
     bench.run()
-    bend(bench, lambda record: record["steps"][0]["seen"][0].update(key="t3_zzzzzz"))
+    bend(bench, lambda seen: [replace(one, key="t3_zzzzzz") for one in seen])
     red = bench.red()
     assert red["unknown_document"] == {"t3_zzzzzz"}
 
