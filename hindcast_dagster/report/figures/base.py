@@ -66,3 +66,14 @@ def arm_colour(frame: pl.DataFrame, mode: Mode, *, title: str | None = None) -> 
 
     legend = alt.Legend(title=title, orient="top", columns=3)
     return alt.Color("arm_name:N", scale=arm_scale(arm_order(frame), mode), legend=legend)
+
+
+def labels(frame: pl.DataFrame, *, x: str, y: str) -> pl.DataFrame:
+    """Return the rows whose label has room: no kept label lies within a sixth of the width and a 25th of the height."""
+    spans = [max(max(frame[name].to_list()) - min(frame[name].to_list()), 1e-9) for name in (x, y)]
+    kept: list[dict[str, Any]] = []
+    for row in frame.sort(y).iter_rows(named=True):
+        near = (abs(row[x] - other[x]) < spans[0] / 6 and abs(row[y] - other[y]) < spans[1] / 25 for other in kept)
+        if not any(near):
+            kept.append(row)
+    return pl.DataFrame(kept, schema=frame.schema)

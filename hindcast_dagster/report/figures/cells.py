@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from hindcast_dagster.clock import iso
-from hindcast_dagster.report.figures.base import arm_colour, inline, named
+from hindcast_dagster.report.figures.base import arm_colour, inline, labels, named
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET
@@ -52,20 +51,12 @@ def knowledge(gathered: Gathered, mode: Mode) -> Any:
     cells = named(gathered, gathered.cells.filter((pl.col("n") > 0) & pl.col("model").is_in(list(cutoffs))))
     if cells["model"].n_unique() < 2:  # noqa: PLR2004 - one model shows no relation
         return None
-    shown = cells.with_columns(
-        pl.col("model")
-        .replace_strict(cutoffs, return_dtype=pl.Int64)
-        .map_elements(iso, return_dtype=pl.String)
-        .alias("at")
+    shown = cells.with_columns(pl.col("model").replace_strict(cutoffs, return_dtype=pl.Int64).alias("at")).with_columns(
+        (pl.col("at") * 1000).alias("x"), pl.col("accuracy").alias("y")
     )
-    colour = arm_colour(shown, mode)
-    base = alt.Chart(inline(shown.select("name", "arm_name", "at", "accuracy"))).encode(
-        x=alt.X("at:T", title="Knowledge cutoff", axis=alt.Axis(format="%b %Y", tickCount=6)),
-        y=alt.Y("accuracy:Q", title="Accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=14)),
-    )
-    dots = base.mark_point(filled=True, size=100).encode(color=colour)
-    names = base.mark_text(align="left", dx=9, fontSize=11, color=PALETTES[mode].muted).encode(text="name:N")
-    return (dots + names).properties(width=WIDTH - 80, height=260)
+    x = alt.X("x:T", title="Knowledge cutoff", axis=alt.Axis(format="%b %Y", tickCount=5), scale=alt.Scale(padding=30))
+    y = alt.Y("y:Q", title="Accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=14))
+    return _named_points(shown, mode, x, y)
 
 
 def frontier(gathered: Gathered, mode: Mode) -> Any:
@@ -74,17 +65,35 @@ def frontier(gathered: Gathered, mode: Mode) -> Any:
 
     tokens = gathered.tables["metrics"].filter(pl.col("metric") == "tokens").select("model", "arm", "value")
     cells = gathered.cells.filter(pl.col("n") > 0).join(tokens, on=["model", "arm"], how="inner")
-    shown = named(gathered, cells.filter(pl.col("value") > 0))
+    shown = named(gathered, cells.filter(pl.col("value") > 0)).with_columns(
+        pl.col("value").alias("x"), pl.col("brier").alias("y")
+    )
     if not shown.height:
         return None
-    base = alt.Chart(inline(shown.select("name", "arm_name", "brier", "value"))).encode(
-        x=alt.X("value:Q", title="Tokens per forecast", scale=alt.Scale(type="log", nice=False, padding=24)),
-        y=alt.Y("brier:Q", title="Brier score", scale=alt.Scale(zero=False, padding=16)),
+    scale = alt.Scale(type="log", nice=False, padding=24)
+    x = alt.X("x:Q", title="Tokens per forecast", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
+    y = alt.Y("y:Q", title="Brier score", scale=alt.Scale(zero=False, padding=16))
+    return _named_points(shown, mode, x, y, log=True)
+
+
+def _named_points(shown: pl.DataFrame, mode: Mode, x: Any, y: Any, *, log: bool = False) -> Any:
+    """Draw one mark per cell at (x, y), coloured by arm, with the model's name where there is room."""
+    import altair as alt
+
+    room = labels(shown.with_columns(pl.col("x").log() if log else pl.col("x")), x="x", y="y")
+    keep = ["name", "arm_name", "x", "y"]
+    named_rows = shown.join(room.select("model", "arm"), on=["model", "arm"], how="semi").select(keep)
+    dots = (
+        alt.Chart(inline(shown.select(keep)))
+        .mark_point(filled=True, size=100, opacity=0.9)
+        .encode(x=x, y=y, color=arm_colour(shown, mode))
     )
-    colour = arm_colour(shown, mode)
-    dots = base.mark_point(filled=True, size=100).encode(color=colour)
-    names = base.mark_text(align="left", dx=9, fontSize=11, color=PALETTES[mode].muted).encode(text="name:N")
-    return (dots + names).properties(width=WIDTH - 80, height=260)
+    names = (
+        alt.Chart(inline(named_rows))
+        .mark_text(align="left", dx=9, fontSize=11, color=PALETTES[mode].muted)
+        .encode(x=x, y=y, text="name:N")
+    )
+    return (dots + names).properties(width=WIDTH - 110, height=260)
 
 
 def _sweep_chart(gathered: Gathered, mode: Mode, metric: str, title: str, form: str) -> Any:

@@ -67,7 +67,7 @@ def number(value: float | None, digits: int = 3, sd: float | None = None, **more
     if value is None:
         return Field(DASH, **more)
     small = f"±{sd:.{digits}f}" if sd is not None else ""
-    return Field(f"{value:.{digits}f}".replace("-", MINUS), small=small, **more)
+    return Field(f"{value:,.{digits}f}".replace("-", MINUS), small=small, **more)
 
 
 def percent(value: float | None, digits: int = 1, sd: float | None = None, **more: Any) -> Field:

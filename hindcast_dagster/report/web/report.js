@@ -143,7 +143,15 @@
     box.append(make("p", facts.filter(Boolean).join(" · "), "facts"));
     box.append(part("Price of Yes and forecasts at t0", q.prices.length > 1 ? priceLine(q) : make("p", "No price history in this report.", "facts")));
     const list = make("div");
-    for (const f of q.forecasts) list.append(forecast(f));
+    const near = (f) => f.model === state.model || f.model === "none";
+    for (const f of q.forecasts.filter(near)) list.append(forecast(f));
+    const others = q.forecasts.filter((f) => !near(f));
+    if (others.length) {
+      const more = make("details");
+      more.append(make("summary", `${others.length} forecasts of other models`));
+      for (const f of others) more.append(forecast(f));
+      list.append(more);
+    }
     box.append(part("Forecasts", list));
     if (q.documents.length) {
       const ul = make("ul", null, "documents");
@@ -192,7 +200,7 @@
     svg.append(shape("path", { d: path, fill: "none", stroke: "var(--warn)", "stroke-width": 1.8 }));
     svg.append(shape("line", { x1: x(q.t0_s), x2: x(q.t0_s), y1: top, y2: h - bottom, stroke: "var(--muted)", "stroke-dasharray": "3 3" }));
     for (const f of q.forecasts) {
-      if (f.p === undefined || f.model === "none") continue;
+      if (f.p === undefined || f.model !== state.model) continue;
       const fill = f.arm === "zero_shot" ? "var(--muted)" : "var(--accent)";
       const mark = shape("rect", { x: x(q.t0_s) - 4, y: y(f.p) - 4, width: 8, height: 8, fill, opacity: 0.75 });
       mark.append(shape("title", {}, `${modelNames.get(f.model) || f.model}, ${data.arms[f.arm]}: ${f.p}`));
