@@ -6,6 +6,7 @@ What belongs here: the protocol, the `Finding` that a judge returns, and its for
 """
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -104,12 +105,15 @@ class Searcher:
     """Runs the searches of one judge off the event loop, one batch at a time: an embedder is not shared by threads."""
 
     def __init__(self, k: int) -> None:
-        self._k, self._slot = k, asyncio.Lock()
+        self._k, self._slot = k, threading.Lock()  # not an asyncio lock: a judge may serve several event loops
 
     async def __call__(self, view: ArchiveView, texts: list[str]) -> list[SearchAnswer]:
         """Return the answers to a batch of queries over submissions."""
-        async with self._slot:
-            return await asyncio.to_thread(view.search_many, texts, k=self._k, filters=SUBMISSIONS)
+        return await asyncio.to_thread(self._search, view, texts)
+
+    def _search(self, view: ArchiveView, texts: list[str]) -> list[SearchAnswer]:
+        with self._slot:
+            return view.search_many(texts, k=self._k, filters=SUBMISSIONS)
 
 
 def documents(answers: list[SearchAnswer]) -> list[Document]:
