@@ -9,16 +9,17 @@ from typing import Any, Final
 
 from hindcast_dagster import keys
 from hindcast_dagster.contracts.documents import BY_KIND
-from hindcast_dagster.corpus import dumps, health, ledger, memory, spill
+from hindcast_dagster.corpus import dumps, health, ledger, memory, merge
 from hindcast_dagster.corpus.dumps import Kind
 from hindcast_dagster.corpus.ledger import Rejects
 from hindcast_dagster.corpus.lines import Block, Lines
 from hindcast_dagster.corpus.record import parse, parse_all
 from hindcast_dagster.corpus.rules import REASONS, Rules
-from hindcast_dagster.corpus.scan import each_line, scan
+from hindcast_dagster.corpus.runs import Runs
+from hindcast_dagster.corpus.scan import Span, scan, spans
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.corpus.sieve import KIND_SAMPLE, Batch, Sieve
-from hindcast_dagster.corpus.spill import Runs
+from hindcast_dagster.corpus.workspace import workspace
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Partition, Store
@@ -50,7 +51,7 @@ def build(
     path = dumps.choose(store, month=keys.month(month), kind=table, dump=dump)
     memory.require(path)
     rules = Rules.of(settings.corpus, month=month, kind=table)
-    with spill.workspace(store) as work:
+    with workspace(store) as work:
         reading = _Reading(path, rules, work, progress)
         reading.run()
         return _seal(store.partition(table, month), reading, home=store.area("ledgers", table, month))
@@ -63,10 +64,10 @@ def _seal(partition: Partition, reading: "_Reading", *, home: Path) -> Manifest:
     rules, sha256 = reading.rules, reading.lines.sha256
     contract = BY_KIND[rules.kind]
     with partition.draft() as draft:
-        reading.sieve.runs.merge(draft.path / DATA, contract, dump_sha256=sha256)
+        rows = merge.write(draft.path / DATA, reading.sieve.runs.finish(), contract, dump_sha256=sha256)
         reading.rejects.publish(home, name)
         manifest = draft.seal(
-            rows=reading.sieve.runs.count,
+            rows=rows,
             schema_version=contract.schema_version,
             code_version=CODE_VERSION,
             inputs=[Input(table=DUMPS_TABLE, key=(rules.month, rules.kind), version=sha256)],
@@ -102,23 +103,24 @@ class _Reading:
         data, start, end, _ = block
         first = self.lines.count + 1
         if self._kept is None:
-            spans = each_line(data, start, end)
-            parsed = parse_all(data, start, end, spans)
-            count = len(spans)
+            parsed = parse_all(data, start, end)
+            count = len(parsed.records)
+            batch = Batch(data, first, parsed.records, lambda: spans(data, start, end))
         else:
-            count, spans = scan(data, start, end, self._kept)
-            parsed = parse(data, spans)
-            self._foreign(block, first, count, spans)
+            count, found = scan(data, start, end, self._kept)
+            parsed = parse(data, found)
+            batch = Batch(data, first, parsed.records, lambda: found)
+            self._foreign(block, first, count, found)
         self.replaced += parsed.replaced
         self.lines.count += count
-        self.sieve.take(Batch(data, first, spans, parsed.records))
+        self.sieve.take(batch)
 
-    def _foreign(self, block: Block, first: int, count: int, spans: list[tuple[int, int, int]]) -> None:
+    def _foreign(self, block: Block, first: int, count: int, found: list[Span]) -> None:
         """Count the lines that the scan rejected unparsed; keep the first of them as they were."""
-        self.sieve.dropped["other_subreddit"] += count - len(spans)
-        if count > len(spans) and self.rejects.wants("other_subreddit"):
-            parsed = {number for number, _, _ in spans}
-            for number, begin, stop in each_line(block.data, block.start, block.end):
+        self.sieve.dropped["other_subreddit"] += count - len(found)
+        if count > len(found) and self.rejects.wants("other_subreddit"):
+            parsed = {number for number, _, _ in found}
+            for number, begin, stop in spans(block.data, block.start, block.end):
                 if number not in parsed:
                     self.rejects.add("other_subreddit", line=first + number, raw=block.data[begin:stop])
 

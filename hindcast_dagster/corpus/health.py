@@ -45,30 +45,33 @@ class Measures:
     start: int
     end: int
     living: int = 0
+    """Rows that have an author and a text."""
     known: int = 0
     settled: int = 0
     unvoted: int = 0
     scored: int = 0
     score_sum: int = 0
-    hours: dict[str, int] = field(default_factory=dict)
-    """Per subreddit a bit for each hour of the month in which it has a row."""
+    hours: dict[str, bytearray] = field(default_factory=dict)
+    """Per subreddit a byte for each hour of the month: 1 where it has a row."""
 
-    def living_row(self, *, created: int, score: int | None, read_at: int | None) -> None:
-        """Count a row that has an author and a text."""
-        self.living += 1
-        if read_at is not None:
-            self.known += 1
-            self.settled += read_at - created >= SETTLED_AFTER
-        if score is not None:
-            self.scored += 1
-            self.score_sum += score
-            self.unvoted += score == 1
+    def count(self, scores: list[int | None], ages: list[int | None]) -> None:
+        """Count living rows: their scores, and how many seconds after each post its votes were read."""
+        known = [score for score in scores if score is not None]
+        self.living += len(scores)
+        self.scored += len(known)
+        self.score_sum += sum(known)
+        self.unvoted += known.count(1)
+        self.known += len(ages) - ages.count(None)
+        self.settled += sum(age >= SETTLED_AFTER for age in ages if age is not None)
 
     def seen_at(self, subreddit: str, created: int) -> None:
         """Note that a subreddit has a row in this hour."""
-        known = self.hours.get(subreddit)
-        if known is not None or len(self.hours) < MAX_SUBREDDITS:
-            self.hours[subreddit] = (known or 0) | 1 << (created - self.start) // HOUR
+        hours = self.hours.get(subreddit)
+        if hours is None:
+            if len(self.hours) >= MAX_SUBREDDITS:
+                return
+            hours = self.hours[subreddit] = bytearray((self.end - self.start) // HOUR)
+        hours[(created - self.start) // HOUR] = 1
 
     def numbers(self, *, kept: int, strays: int) -> dict[str, Any]:
         """Return the measures of the finished month as JSON values."""
@@ -86,19 +89,19 @@ class Measures:
         """Return silences of a day or more per subreddit, longest first."""
         found = [
             {"subreddit": name, "from": clock.iso(self.start + first * HOUR), "hours": length}
-            for name, bits in self.hours.items()
-            for first, length in _silences(bits, (self.end - self.start) // HOUR)
+            for name, hours in self.hours.items()
+            for first, length in _silences(hours)
         ]
         return sorted(found, key=lambda gap: (-int(str(gap["hours"])), str(gap["subreddit"]), str(gap["from"])))[
             :MAX_GAPS
         ]
 
 
-def _silences(bits: int, hours: int) -> list[tuple[int, int]]:
-    """Return (first hour, length) of each run of at least a day without a set bit."""
-    quiet = "".join("x" if bits >> hour & 1 else "." for hour in range(hours))
-    found, at = [], 0
-    for run in quiet.split("x"):
+def _silences(hours: bytearray) -> list[tuple[int, int]]:
+    """Return (first hour, length) of each run of zeros that is at least a day long."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for run in hours.split(b"\x01"):
         if len(run) >= DAY // HOUR:
             found.append((at, len(run)))
         at += len(run) + 1

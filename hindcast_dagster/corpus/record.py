@@ -10,36 +10,48 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hindcast_dagster.corpus.scan import Span, count, spans
+
 _REPLACEMENT: Final = "\ufffd"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-class Record(msgspec.Struct, gc=False):
-    """The raw values of one line. Nothing is promised about their types: dumps of 20 years disagree."""
+class Meta(msgspec.Struct, frozen=True, gc=False):
+    """Arctic Shift's notes on the second fetch (`_meta`)."""
 
-    id: Any = None
-    created_utc: Any = None
-    subreddit: Any = None
+    retrieved_2nd_on: Any = None
+    was_deleted_later: Any = None
+    was_initially_deleted: Any = None
+
+
+NO_META: Final = Meta()
+
+
+class Record(msgspec.Struct, gc=False):
+    """The raw values of one line. Nothing is promised about their types: dumps of 20 years disagree.
+
+    The fields stand in the order of the dumps' keys (sorted), which msgspec finds faster.
+    """
+
+    meta: Meta = msgspec.field(default=NO_META, name="_meta")
     author: Any = None
-    title: Any = None
-    selftext: Any = None
     body: Any = None
-    score: Any = None
-    num_comments: Any = None
+    created_utc: Any = None
+    edited: Any = None
+    id: Any = None
     link_id: Any = None
+    num_comments: Any = None
+    over_18: Any = None
     parent_id: Any = None
     permalink: Any = None
-    url: Any = None
-    over_18: Any = None
-    edited: Any = None
     retrieved_on: Any = None
     retrieved_utc: Any = None
+    score: Any = None
+    selftext: Any = None
+    subreddit: Any = None
+    title: Any = None
     updated_on: Any = None
-    second: Any = msgspec.field(default=None, name="_meta")
-
-    def meta(self, name: str) -> Any:
-        """Return a value of the second retrieval's notes (Arctic Shift's `_meta`), or None."""
-        return self.second.get(name) if isinstance(self.second, dict) else None
+    url: Any = None
 
 
 class Parsed(NamedTuple):
@@ -49,16 +61,16 @@ class Parsed(NamedTuple):
     replaced: int
 
 
-_FIELDS: Final = dict(zip(Record.__struct_encode_fields__, Record.__struct_fields__, strict=True))
+_TEXTS: Final = tuple(name for name in Record.__struct_fields__ if name != "meta")
 _DECODER: Final = msgspec.json.Decoder(Record)
 
 
-def parse(data: bytes, spans: list[tuple[int, int, int]]) -> Parsed:
-    """Parse the lines of `data` at `spans` (number, start, end)."""
+def parse(data: bytes, lines: list[Span]) -> Parsed:
+    """Parse some lines of `data`."""
     view = memoryview(data)
     replaced = 0
     records: list[Record | None] = []
-    for _, start, end in spans:
+    for _, start, end in lines:
         try:
             records.append(_DECODER.decode(view[start:end]))
         except (msgspec.MsgspecError, RecursionError):
@@ -68,27 +80,39 @@ def parse(data: bytes, spans: list[tuple[int, int, int]]) -> Parsed:
     return Parsed(records, replaced)
 
 
-def parse_all(data: bytes, start: int, end: int, spans: list[tuple[int, int, int]]) -> Parsed:
-    """Parse every line of `data[start:end]`, whose spans are `spans`, in one call where all of them are well formed."""
+def parse_all(data: bytes, start: int, end: int) -> Parsed:
+    """Parse every line of `data[start:end]`: in one call where all of them are well formed."""
     try:
-        records: list[Record | None] = list(_DECODER.decode_lines(memoryview(data)[start:end]))
+        records: list[Any] = _DECODER.decode_lines(memoryview(data)[start:end])
     except (msgspec.MsgspecError, RecursionError):
-        return parse(data, spans)
-    return Parsed(records, 0) if len(records) == len(spans) else parse(data, spans)  # blank lines are skipped there
+        return parse(data, spans(data, start, end))
+    if len(records) != count(data, start, end):  # blank lines are skipped there, and are lines all the same
+        return parse(data, spans(data, start, end))
+    return Parsed(records, 0)
 
 
 def _slowly(line: bytes) -> tuple[Record | None, bool]:
+    """Parse what msgspec refused, as json does. Returns the record and whether a text was changed."""
     text = line.decode("utf-8-sig", "replace")
-    changed = _REPLACEMENT in text and _REPLACEMENT.encode() not in line
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
         return None, False
     if not isinstance(values, dict):
         return None, False
-    fields = {attribute: values[name] for name, attribute in _FIELDS.items() if name in values}
-    for name, value in fields.items():
-        if isinstance(value, str) and _SURROGATE.search(value):
-            fields[name] = _SURROGATE.sub(_REPLACEMENT, value)
-            changed = True
-    return Record(**fields), changed
+    record = Record(**{name: _clean(values[name]) for name in _TEXTS if name in values})
+    meta = values.get("_meta")
+    if isinstance(meta, dict):
+        record.meta = Meta(**{name: meta.get(name) for name in Meta.__struct_fields__})
+    return record, any(_damaged(values.get(name), line) for name in _TEXTS)
+
+
+def _clean(value: Any) -> Any:
+    return _SURROGATE.sub(_REPLACEMENT, value) if isinstance(value, str) else value
+
+
+def _damaged(value: Any, line: bytes) -> bool:
+    """Return whether a text holds a lone surrogate, or a replacement for bytes that were not UTF-8."""
+    if not isinstance(value, str):
+        return False
+    return bool(_SURROGATE.search(value)) or (_REPLACEMENT in value and _REPLACEMENT.encode() not in line)

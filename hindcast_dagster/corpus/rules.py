@@ -68,41 +68,44 @@ class Rules:
 
     def in_scope(self, name: object) -> bool:
         """Return whether a subreddit is kept. Letter case varies in people's lists, not in the dumps."""
-        if not isinstance(name, str) or not name:
+        if type(name) is not str or not name:
             return False
         return self.kept is None or (name.isascii() and name.lower() in self.kept)
 
     def gone(self, record: Record) -> str | None:
         """Return why a record has no author or no text, or None."""
         author = record.author
-        if not isinstance(author, str) or not author or author == "[deleted]":
+        if type(author) is not str or not author or author == "[deleted]":
             return "author_gone"
         raw = record.body if self.kind == "comments" else record.selftext
-        found = raw.strip() if isinstance(raw, str) else ""
+        found = raw.strip() if type(raw) is str else ""
         if found in STUBS or (not found and self.kind == "comments"):
             return "text_gone"
         return "bot" if self.bots and author.lower() in self.bots else None
 
-    def engagement(self, record: Record, score: int | None) -> str | None:
-        """Return why a record's engagement is below the floors (paper, 3.1), or None."""
-        if score is None:
-            return "score_unknown"
-        if score < self.limits.min_score:
-            return "low_score"
+    def comments(self, record: Record) -> str | None:
+        """Return why a submission was talked about too little (paper, 3.1), or None."""
         if self.kind == "submissions" and (values.whole(record.num_comments) or 0) < self.limits.min_comments:
             return "few_comments"
         return None
 
+    def texts(self, record: Record) -> tuple[str, str]:
+        """Return title ("" for a comment) and text as they are stored and counted."""
+        if self.kind == "comments":
+            return "", values.unescaped(record.body)
+        return values.unescaped(record.title), values.unescaped(record.selftext)
+
     def length(self, title: str, text: str) -> str | None:
         """Return why a text is too little to read (paper, 3.1), or None."""
-        if self.kind == "comments" and (reason := self._links(text)):
+        words = text.split()
+        if self.kind == "comments" and (reason := self._links(text, sum(map(len, words)))):
             return reason
-        words = len(text.split()) + (len(title.split()) if title else 0)
-        return "few_words" if words < self.limits.min_words else None
+        count = len(words) + (len(title.split()) if title else 0)
+        return "few_words" if count < self.limits.min_words else None
 
-    def _links(self, text: str) -> str | None:
-        links = sum(len(url) for url in _URL.findall(text)) if "http" in text else 0
-        filled = len("".join(text.split()))
+    def _links(self, text: str, filled: int) -> str | None:
+        """Judge a comment that has `filled` characters other than whitespace."""
+        links = sum(map(len, _URL.findall(text))) if "http" in text else 0
         if filled - links < self.limits.min_characters:
             return "too_short"
         return "mostly_link" if 2 * links > filled else None
@@ -129,7 +132,7 @@ class Rules:
             month=self.month,
             url=None if comment else values.text(record.url),
             over_18=values.truth(record.over_18),
-            deleted_later=record.meta("was_deleted_later") is True,
+            deleted_later=record.meta.was_deleted_later is True,
         )
 
 

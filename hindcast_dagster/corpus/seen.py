@@ -30,15 +30,19 @@ class Seen:
         self._files: list[_File] = []
         self._made = 0
 
-    def repeats(self, ids: list[str]) -> list[bool]:
-        """Return for each id, in order, whether it came before (here or in an earlier call), and remember it."""
+    def repeats(self, ids: list[str]) -> set[int]:
+        """Return the positions of ids that came before, in `ids` or in an earlier call, and remember all of them."""
         recent = self._recent
-        repeated = []
-        for name in ids:
-            repeated.append(name in recent)
-            recent.add(name)
+        new = set(ids)
+        repeated: set[int] = set()
+        if len(new) < len(ids) or not recent.isdisjoint(new):
+            for i, name in enumerate(ids):
+                if name in recent:
+                    repeated.add(i)
+                recent.add(name)
         for file in self._files:
-            _mark(file, ids, repeated)
+            repeated |= _found(file, ids)
+        recent |= new
         if len(recent) >= self._limit:
             self._freeze()
         return repeated
@@ -57,14 +61,13 @@ class Seen:
         self._files.append(_File(np.load(path, mmap_mode="r"), low, high))
 
 
-def _mark(file: _File, ids: list[str], repeated: list[bool]) -> None:
-    """Set `repeated` where the file holds the id."""
+def _found(file: _File, ids: list[str]) -> set[int]:
+    """Return the positions of the ids that the file holds."""
     import numpy as np
 
-    inside = [i for i, name in enumerate(ids) if not repeated[i] and file.low <= name <= file.high]
+    inside = [i for i, name in enumerate(ids) if file.low <= name <= file.high]
     if not inside:
-        return
+        return set()
     asked = np.array([ids[i] for i in inside], dtype="S13")
-    found = file.ids[np.minimum(np.searchsorted(file.ids, asked), len(file.ids) - 1)] == asked
-    for i, hit in zip(inside, found.tolist(), strict=True):
-        repeated[i] = hit
+    held = file.ids[np.minimum(np.searchsorted(file.ids, asked), len(file.ids) - 1)] == asked
+    return {inside[i] for i in np.flatnonzero(held)}

@@ -1,28 +1,35 @@
 """The sieve: holds parsed lines against the rules in order, and counts what became of each."""
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from hindcast_dagster.corpus import values
 from hindcast_dagster.corpus.health import Measures
 from hindcast_dagster.corpus.ledger import Rejects
 from hindcast_dagster.corpus.record import Record
 from hindcast_dagster.corpus.rules import Rules
+from hindcast_dagster.corpus.runs import Runs
+from hindcast_dagster.corpus.scan import Span
 from hindcast_dagster.corpus.seen import Seen
-from hindcast_dagster.corpus.spill import Runs
 from hindcast_dagster.errors import InputRefused
 
 KIND_SAMPLE: Final = 100  # records that decide whether a dump is of the other kind
 
 
 class Batch(NamedTuple):
-    """Parsed lines of one block: `spans` are (number in the block from 0, start, end) in `data`."""
+    """Parsed lines of one block."""
 
     data: bytes
     first_line: int
     """Number, from 1, of the block's first line in the file."""
-    spans: list[tuple[int, int, int]]
     records: list[Record | None]
+    spans: Callable[[], list[Span]]
+    """Where the line of each record lies in `data`; called only when somebody wants to see one."""
+
+
+_Known = tuple[Record, str, int]
+"""A record that has passed the rules on identity, its id, and when it was created."""
 
 
 class Sieve:
@@ -34,72 +41,76 @@ class Sieve:
         self.dropped: Counter[str] = Counter()
         self.measures = Measures(rules.start, rules.end)
         self.deleted_later = 0
-        self._in_scope: dict[str, bool] = {}
         self._of_kind = self._of_other = 0
+        self._scores: list[int | None] = []
+        self._ages: list[int | None] = []
 
     def take(self, batch: Batch) -> None:
         """Judge every record of a batch; keep the rows that pass."""
-        reasons = [self._identity(record) for record in batch.records]
-        standing = [i for i, reason in enumerate(reasons) if reason is None]
-        ids = [values.bare_id(batch.records[i].id) or "" for i in standing]  # type: ignore[union-attr]
-        for i, name, repeated in zip(standing, ids, self._seen.repeats(ids), strict=True):
-            record = batch.records[i]
-            assert record is not None
-            reasons[i] = "duplicate" if repeated else self._content(record, name)
+        reasons: list[Any] = [self._identity(record) for record in batch.records]
+        places = [i for i, found in enumerate(reasons) if type(found) is tuple]
+        repeats = self._seen.repeats([reasons[i][1] for i in places])
+        for nth, i in enumerate(places):
+            reasons[i] = "duplicate" if nth in repeats else self._content(reasons[i])
+        self.measures.count(self._scores, self._ages)
+        self._scores.clear()
+        self._ages.clear()
         dropped = Counter(reasons)
         dropped.pop(None, None)
-        self.dropped.update(dropped)  # type: ignore[arg-type]
-        if any(self.rejects.wants(reason) for reason in dropped if reason):
-            self._show(batch, reasons)
+        self.dropped.update(dropped)
+        if wanted := {reason for reason in dropped if self.rejects.wants(reason)}:
+            self._show(batch, reasons, wanted)
 
-    def _identity(self, record: Record | None) -> str | None:
-        if record is None or values.epoch(record.created_utc) is None:
+    def _identity(self, record: Record | None) -> _Known | str:
+        """Return why a record has no usable time, subreddit or id; or the record with its id and time."""
+        if record is None or (created := values.epoch(record.created_utc)) is None:
             return "bad_record"
-        name = record.subreddit
-        if not isinstance(name, str):
+        if not self.rules.in_scope(record.subreddit):
             return "other_subreddit"
-        known = self._in_scope.get(name)
-        if known is None:
-            known = self._in_scope[name] = self.rules.in_scope(name)
-        if not known:
-            return "other_subreddit"
-        if self._of_kind + self._of_other < KIND_SAMPLE:
-            self._check_kind(record)
-        return None if values.bare_id(record.id) else "no_id"
+        if self._of_kind < KIND_SAMPLE:
+            self._note_kind(record)
+        name = values.bare_id(record.id)
+        return (record, name, created) if name else "no_id"
 
-    def _content(self, record: Record, name: str) -> str | None:
-        """Judge a first occurrence; keep it if nothing speaks against it."""
-        rules, measures = self.rules, self.measures
-        created = values.epoch(record.created_utc)
-        assert created is not None
+    def _content(self, known: _Known) -> str | None:
+        """Return why a first occurrence is dropped; None: it is kept, as a row."""
+        record, _, created = known
+        rules = self.rules
         if not rules.start <= created < rules.end:
             return "outside_month"
-        measures.seen_at(record.subreddit, created)
+        self.measures.seen_at(record.subreddit, created)
         if reason := rules.gone(record):
             return reason
-        score = values.whole(record.score)
-        measures.living_row(created=created, score=score, read_at=values.engagement_as_of(record))
-        if (reason := rules.engagement(record, score)) or score is None:
+        score, read_at = values.whole(record.score), values.engagement_as_of(record)
+        self._scores.append(score)
+        self._ages.append(None if read_at is None else read_at - created)
+        if score is None:
+            return "score_unknown"
+        if score < rules.limits.min_score:
+            return "low_score"
+        return rules.comments(record) or self._text(known, score)
+
+    def _text(self, known: _Known, score: int) -> str | None:
+        """Return why a record's text is too little; None: it is kept, as a row."""
+        record, name, created = known
+        title, text = self.rules.texts(record)
+        if reason := self.rules.length(title, text):
             return reason
-        comment = rules.kind == "comments"
-        title = "" if comment else values.unescaped(record.title)
-        text = values.unescaped(record.body if comment else record.selftext)
-        if reason := rules.length(title, text):
-            return reason
-        row = rules.row(record, id=name, created=created, score=score, title=title, text=text)
+        row = self.rules.row(record, id=name, created=created, score=score, title=title, text=text)
         self.deleted_later += row.deleted_later
-        if row.deleted_later and rules.limits.drop_deleted_later:
+        if row.deleted_later and self.rules.limits.drop_deleted_later:
             return "deleted_later"
         self.runs.add(row)
         return None
 
-    def _show(self, batch: Batch, reasons: list[str | None]) -> None:
-        for (number, start, end), reason in zip(batch.spans, reasons, strict=True):
-            if reason and self.rejects.wants(reason):
-                self.rejects.add(reason, line=batch.first_line + number, raw=batch.data[start:end])
+    def _show(self, batch: Batch, reasons: list[Any], wanted: set[str]) -> None:
+        places = [i for i, reason in enumerate(reasons) if reason in wanted]
+        spans = batch.spans()
+        for i in places:
+            number, start, end = spans[i]
+            self.rejects.add(reasons[i], line=batch.first_line + number, raw=batch.data[start:end])
 
-    def _check_kind(self, record: Record) -> None:
-        """Refuse a dump of the other kind early: a file's name does not prove its content."""
+    def _note_kind(self, record: Record) -> None:
         comment = record.body is not None and record.title is None
         if comment == (self.rules.kind == "comments"):
             self._of_kind += 1
@@ -107,7 +118,10 @@ class Sieve:
             self._of_other += 1
 
     def refuse_other_kind(self, *, enough: int) -> None:
-        """Raise `InputRefused` when at least `enough` records were looked at and all are of the other kind."""
+        """Raise `InputRefused` when `enough` records were looked at and all are of the other kind.
+
+        A file's name does not prove its content.
+        """
         if not self._of_kind and self._of_other >= enough:
             other = "submissions" if self.rules.kind == "comments" else "comments"
             raise InputRefused(f"The dump holds {other}, not {self.rules.kind}: correct --kind or --dump.")
