@@ -35,7 +35,7 @@ def _blend(cell: Cell, part: pl.DataFrame) -> dict[str, Any] | None:
     """Blend the mean over runs: one row per question, so that runs do not pose as evidence."""
     rows = (
         part.filter(pl.col("price_at_t0").is_not_null())
-        .group_by("question_id")
+        .group_by("question_id", maintain_order=True)
         .agg(
             pl.col("prob_yes").mean(),
             pl.col("price_at_t0").first(),

@@ -30,14 +30,14 @@ def spread(frame: pl.DataFrame, by: tuple[str, ...], *values: str) -> pl.DataFra
 def runs(inputs: Inputs, scored: pl.DataFrame) -> pl.DataFrame:
     """Return one row per (model, arm, run) that was asked anything (contract RUNS)."""
     status = pl.col("status")
-    asked = inputs.forecasts.group_by("model", "arm", "run").agg(
+    asked = inputs.forecasts.group_by("model", "arm", "run", maintain_order=True).agg(
         *((status == word).sum().cast(pl.Int64).alias(word) for word in ("unparsed", "failed")),
         ((status == "ok") & (pl.col("parse_step").fill_null("first") != "first"))
         .sum()
         .cast(pl.Int64)
         .alias("repaired"),
     )
-    means = scored.group_by("model", "arm", "run").agg(
+    means = scored.group_by("model", "arm", "run", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("n"),
         pl.col("correct").mean().alias("accuracy"),
         pl.col("brier").mean(),
@@ -80,8 +80,8 @@ def cells(
 
 
 def _asked(inputs: Inputs, per_run: pl.DataFrame) -> pl.DataFrame:
-    present = inputs.forecasts.group_by(CELL).agg(pl.len().cast(pl.Int64).alias("present"))
-    counts = per_run.group_by(CELL).agg(
+    present = inputs.forecasts.group_by(CELL, maintain_order=True).agg(pl.len().cast(pl.Int64).alias("present"))
+    counts = per_run.group_by(CELL, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("runs"), pl.col("unparsed").sum(), pl.col("failed").sum()
     )
     return counts.join(present, on=CELL, how="inner")

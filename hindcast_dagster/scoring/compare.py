@@ -129,7 +129,7 @@ def _cluster_matrix(columns: list[tuple[pl.DataFrame, str]], cluster: str) -> tu
     name = pl.col("question_id") if cluster == "question" else pl.coalesce("event_id", "question_id")
     parts = [
         frame.select(name.alias("cluster"), (_value(metric) - _value(metric, "_b")).alias("d"))
-        .group_by("cluster")
+        .group_by("cluster", maintain_order=True)
         .agg(pl.col("d").sum(), pl.len().alias("n"))
         .with_columns(pl.lit(k).alias("column"))
         for k, (frame, metric) in enumerate(columns)

@@ -40,8 +40,8 @@ def pairs_with_zero_shot(given: Inputs, scored: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         pl.concat(frames or [paired(scored.clear(), Cell("", ""), Cell("", ""))], how="diagonal")
-        .join(spent, on=["question_id", "model", "arm", "run"], how="left")
-        .join(base, on=["question_id", "model", "run"], how="left")
+        .join(spent, on=["question_id", "model", "arm", "run"], how="left", maintain_order="left")
+        .join(base, on=["question_id", "model", "run"], how="left", maintain_order="left")
     )
 
 

@@ -86,7 +86,7 @@ def event_sums(scored: pl.DataFrame) -> pl.DataFrame:
     """
     legs = (
         scored.filter(pl.col("event_id").is_not_null())
-        .group_by("event_id", *CELL, "run")
+        .group_by("event_id", *CELL, "run", maintain_order=True)
         .agg(
             pl.len().alias("legs"),
             pl.col("prob_yes").sum().alias("sum_p"),
@@ -97,7 +97,7 @@ def event_sums(scored: pl.DataFrame) -> pl.DataFrame:
     size = pl.col("legs").max().over("event_id")
     return (
         legs.filter((size > 1) & (pl.col("legs") == size))
-        .group_by("event_id", *CELL)
+        .group_by("event_id", *CELL, maintain_order=True)
         .agg(
             pl.col("legs").first().cast(pl.Int64),
             pl.col("sum_p").mean(),

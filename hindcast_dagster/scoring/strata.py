@@ -23,7 +23,7 @@ def binned(scored: pl.DataFrame, *, arm: str = RETRIEVAL) -> pl.DataFrame:
     )
     own = pl.when(pl.col("arm") == ZERO_SHOT).then(pl.col("_paired")).otherwise(pl.col("evidence_quality"))
     return (
-        scored.join(labels, on=["question_id", "model", "run"], how="left")
+        scored.join(labels, on=["question_id", "model", "run"], how="left", maintain_order="left")
         .with_columns(
             pl.when(pl.col("model") == BASELINE).then(None).otherwise(own.fill_null(UNBINNED)).alias("evidence")
         )
@@ -44,11 +44,11 @@ def strata(scored: pl.DataFrame) -> pl.DataFrame:
 
 def _by(labelled: pl.DataFrame, name: str) -> pl.DataFrame:
     kept = labelled.filter(pl.col(name).is_not_null())
-    per_run = kept.group_by(*CELL, "run", name).agg(
+    per_run = kept.group_by(*CELL, "run", name, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("n"), pl.col("correct").mean().alias("accuracy"), pl.col("brier").mean()
     )
-    all_runs = labelled.group_by(CELL).agg(pl.col("run").n_unique().alias("all_runs"))
-    counts = per_run.group_by(*CELL, name).agg(pl.col("n").sum())
+    all_runs = labelled.group_by(CELL, maintain_order=True).agg(pl.col("run").n_unique().alias("all_runs"))
+    counts = per_run.group_by(*CELL, name, maintain_order=True).agg(pl.col("n").sum())
     return (
         spread(per_run, (*CELL, name), "accuracy", "brier")
         .join(counts, on=[*CELL, name], how="inner")
