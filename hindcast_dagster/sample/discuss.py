@@ -16,6 +16,7 @@ from hindcast_dagster.sample.stories import Story, say, voices
 
 _TALK_S: Final = 24 * DAY  # how long before t0 a discussion starts, at least
 _MIN_WORDS: Final = 26
+_ECHOED: Final = 0.5  # share of the posts to which somebody adds one more sentence of the kind
 _TITLES: Final = {"hype": "hype_titles", "talk": "titles", "fact": "titles"}
 _BEFORE: Final[dict[Kind, dict[str, tuple[int, int]]]] = {
     "fact": {"towards": (7, 10), "against": (0, 1), "hype": (1, 2), "talk": (2, 3)},
@@ -62,6 +63,14 @@ class Writer:
             parts.append(say(rng, closer, fresh))
         return self.dress("submission", title, " ".join(parts), rng.choice(story.subreddits), at)
 
+    def echo(self, story: Story, slots: dict[str, str], purpose: str, to: Post, *, before: int) -> Post:
+        """Return a comment that adds one more sentence of the same purpose to a post, written before an instant."""
+        fresh = slots | {"m": str(self.rng.randint(*story.numbers["m"]))}
+        said = [self.rng.choice(voices()["echo_open"]), self.rng.choice(story.lines[purpose])]
+        closer = self.rng.choice(voices()["hype_close" if purpose == "hype" else "echo_close"])
+        text = " ".join(say(self.rng, sentence, fresh) for sentence in [*said, closer])
+        return self.reply(to, text, self.rng.randint(to.created_at + 60, before - 1))
+
     def dress(self, kind: DocKind, title: str, text: str, subreddit: str, at: int) -> Post:
         """Return a post that passes every filter, with an author and votes."""
         rng = self.rng
@@ -97,7 +106,10 @@ def discuss(writer: Writer, market: SampleMarket, *, first: int, last: int) -> D
         for _ in range(writer.rng.randint(low, high)):
             # Denser towards t0: people talk about what is near.
             at = start + int((stop - start - 1) * writer.rng.random() ** 0.6)
-            found.before.append(writer.post(market.story, market.slots, purpose, at))
+            post = writer.post(market.story, market.slots, purpose, at)
+            found.before.append(post)
+            if what in {"towards", "hype"} and stop - at > HOUR and writer.rng.random() < _ECHOED:
+                found.before.append(writer.echo(market.story, market.slots, purpose, post, before=stop))
     found.before.sort(key=lambda post: post.created_at)
     if market.status != "open" and market.kind != "silence":
         for _ in range(2):

@@ -14,7 +14,7 @@ from hindcast_dagster.sample.world import World, generate
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    return generate(months=25, first_month="2024-01")
+    return generate(months=18, first_month="2024-01")
 
 
 @pytest.fixture(scope="module")
