@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Eval sets: frozen lists of (market, t0) with the price at t0.")
     group.command("build")(build)
     group.command("twin")(twin)
+    group.command("sweep")(sweep)
     group.command("list")(list_sets)
     group.command("show")(show)
     group.command("export")(export)
@@ -105,6 +106,38 @@ def twin(context: typer.Context, name: Name) -> None:
     with obj.progress("eval set") as bar:
         build_twin(obj.store, obj.settings, name=name, progress=bar)
     _emit(obj, name_of(name))
+
+
+def sweep(
+    context: typer.Context,
+    name: Name,
+    *,
+    count: Annotated[
+        int | None, typer.Option("--points", help="A trajectory of so many points; default: 25, 50, 75 and 100 %.")
+    ] = None,
+) -> None:
+    """Build sets over the same markets at several points of their lives: a lookback sweep, or a trajectory.
+
+    Example: hindcast evalset sweep paper-like
+    """
+    from hindcast_dagster.evalset.sweep import PAPER, build_sweep, points
+
+    obj: Context = context.obj
+    with obj.progress("eval sets") as bar:
+        found = build_sweep(
+            obj.store,
+            obj.settings,
+            name=name,
+            fractions=PAPER if count is None else points(count),
+            progress=bar,
+        )
+    sets = [
+        {"name": manifest.key[0], "fraction": fraction, "questions": manifest.rows}
+        for fraction, manifest in found.sets.items()
+    ]
+    told = "\n".join(f"{one['name']}: {one['questions']} questions at {one['fraction']:.0%}" for one in sets)
+    document = {"name": name, "sets": sets, "left_out": found.left_out}
+    obj.emit(document, text=f"{told}\n{found.left_out} markets have no price at some point and are left out.")
 
 
 def list_sets(context: typer.Context) -> None:

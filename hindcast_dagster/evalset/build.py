@@ -90,16 +90,7 @@ def build(
         raise NotReady(f"No market is sealed in {store.root}: run `hindcast markets fetch` first.")
     chosen = candidates(store, markets, config)
     archive = archive_pins(store)
-    context = Context(
-        config=config,
-        settings=settings,
-        rates=Rates(
-            markets.select("close_at", "outcome", "series").iter_rows(named=True),
-            at_least=settings.questions.base_rate_min,
-        ),
-        archive_until=max((clock.month_end(pin.key[0]) for pin in archive), default=0),
-    )
-    frame, excluded = _questions(store, chosen, context, progress)
+    frame, excluded = askable(store, settings, config, markets=markets, chosen=chosen, progress=progress)
     pool = frame
     frame, selection, probe = _selected(store, pool, config)
     if selection is not None:
@@ -121,6 +112,28 @@ def build(
         | {"funnel": funnel(chosen, pool, selection.funnel if selection else ())}
         | describe(frame, excluded),
     )
+
+
+def askable(
+    store: Store,
+    settings: Settings,
+    config: Config,
+    *,
+    markets: pl.DataFrame,
+    chosen: pl.DataFrame,
+    progress: Progress | None = None,
+) -> tuple[pl.DataFrame, collections.Counter[str]]:
+    """Return `chosen` of all `markets` as questions (contract EVAL_SET), and those that cannot be asked by reason."""
+    context = Context(
+        config=config,
+        settings=settings,
+        rates=Rates(
+            markets.select("close_at", "outcome", "series").iter_rows(named=True),
+            at_least=settings.questions.base_rate_min,
+        ),
+        archive_until=max((clock.month_end(pin.key[0]) for pin in archive_pins(store)), default=0),
+    )
+    return _questions(store, chosen, context, progress)
 
 
 def candidates(store: Store, markets: pl.DataFrame, config: Config) -> pl.DataFrame:

@@ -13,8 +13,10 @@ from hindcast_dagster.errors import InputRefused, NotReady, UsageError
 from hindcast_dagster.evalset.build import build
 from hindcast_dagster.evalset.config import Choice
 from hindcast_dagster.evalset.contamination import view
+from hindcast_dagster.evalset.sweep import build_sweep, points
 from hindcast_dagster.evalset.twin import build_twin
 from hindcast_dagster.questions.load import load
+from hindcast_dagster.settings import load as load_settings
 from hindcast_dagster.storage.tables import publish_table
 from tests.leak_world import CLOSE, T0, market_row
 
@@ -193,3 +195,42 @@ def test_command_line(store, settings):
     assert len(twin["questions"]) == len(document["questions"])
     bad = CliRunner().invoke(app, [*command, "build", "z", "--t0", "day_before_close", "--all", "--price-band", "low"])
     assert isinstance(bad.exception, UsageError)
+
+
+def seal_lives(store):
+    """Markets 1 and 2 have prices all their lives (20 days), market 3 only two days before its close."""
+    seal(store, count=3)
+    points = [
+        {"market_id": market_id(number), "at": CLOSE - day * DAY, "price": 0.1 * number, "route": "clob", "step_s": DAY}
+        for number, days in {1: range(1, 21), 2: range(1, 21), 3: (2,)}.items()
+        for day in sorted(days, reverse=True)
+    ]
+    publish_table(store.partition("market_prices", MONTH), PRICES.frame(points), PRICES, code_version="1")
+    make(store, settings_of(store), max_price_age_h=None)
+
+
+def settings_of(store):
+    return load_settings(data_root=str(store.root))
+
+
+def test_a_sweep_is_sets_over_exactly_the_same_markets(store, settings):
+    seal_lives(store)
+    found = build_sweep(store, settings, name="q")
+    assert [manifest.key[0] for manifest in found.sets.values()] == ["q-l25", "q-l50", "q-l75", "q-l100"]
+    opened = CLOSE - 20 * DAY
+    for fraction, manifest in found.sets.items():
+        assert numbers(store, manifest.key[0]) == {1, 2}
+        t0s = {one.question.t0.epoch for one in load(store, manifest.key[0])}
+        assert t0s == {CLOSE - 1 if fraction == 1 else opened + int(fraction * 20 * DAY)}
+    assert found.left_out == 1
+    assert build_sweep(store, settings, name="q") == found
+
+
+def test_a_trajectory_by_command(store, settings):
+    seal_lives(store)
+    command = ["--data-root", str(store.root), "--json", "evalset", "sweep", "q", "--points", "5"]
+    document = json.loads(CliRunner().invoke(app, command).stdout)
+    assert [one["name"] for one in document["sets"]] == ["q-l20", "q-l40", "q-l60", "q-l80", "q-l100"]
+    assert document["left_out"] == 1
+    with pytest.raises(UsageError, match="1 to 100"):
+        points(0)
