@@ -129,6 +129,11 @@ class ToyPolymarket:
         return 200, {"history": [{"t": at, "p": price} for at, price in points if start <= at <= end]}
 
     def _data(self, query: dict[str, str]) -> tuple[int, Any]:
+        if "as_of" in query:
+            source = self.series if self.data_series is None else self.data_series
+            before = [point for point in source.get(query["token_id"], []) if point[0] <= int(query["as_of"])]
+            found = [{"timestamp": at, "price": price, "resolution_seconds": DAY} for at, price in sorted(before)[-1:]]
+            return 200, {"data": found, "pagination": {"has_more": False, "next_cursor": None}}
         start, end = int(query["start"]), int(query["end"])
         if end - start > 15 * DAY:
             return 400, {"error": "start and end span more than 15 days", "code": "invalid_request"}

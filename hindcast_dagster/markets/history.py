@@ -41,12 +41,17 @@ def windows(opened: int, closed: int) -> list[Window]:
 
 
 def ask(client: Client, route: Route, token: str, window: Window, *, step_minutes: int) -> list[Answer]:
-    """Ask one route for one window; several answers when the Data API pages. Raises `Unreachable` or `Rejected`."""
+    """Ask one route for one window; several answers when the Data API pages. Raises `Unreachable` or `Rejected`.
+
+    A window without width asks the Data API for the last point at or before its instant (`as_of`).
+    """
     if route == "clob":
         query: dict[str, str | int] = {
             "market": token, "startTs": window.start, "endTs": window.end, "fidelity": step_minutes,
         }  # fmt: skip
         return [client.get("/prices-history", query, accept=_clob_shape)]
+    if window.start == window.end:
+        return _ask_data(client, {"token_id": token, "as_of": window.end})
     return _ask_data(client, {"token_id": token, "start": window.start, "end": window.end})
 
 

@@ -16,10 +16,11 @@ import polars as pl
 from hindcast_dagster import clock, keys
 from hindcast_dagster.contracts.markets import MARKETS, PRICES, SERIES
 from hindcast_dagster.markets.build import TABLE as MARKETS_TABLE
-from hindcast_dagster.markets.collect import Asking, Series, Stored, collect, opposite_gap
+from hindcast_dagster.markets.collect import Series, collect, opposite_gap
 from hindcast_dagster.markets.history import ROUTES, Route
 from hindcast_dagster.markets.http import client
 from hindcast_dagster.markets.rawlog import RawLog
+from hindcast_dagster.markets.stored import Asking, Stored
 from hindcast_dagster.settings import Polymarket, Settings
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Store

@@ -402,6 +402,36 @@ def test_an_empty_answer_is_asked_once_more_on_the_other_route(toy: ToyPolymarke
     assert all(price == 0.6 for price in month_prices(store, "2026-01")["price"])
 
 
+def test_a_window_that_both_routes_answer_empty_is_held_against_the_last_point(
+    toy: ToyPolymarket, store: Store
+) -> None:
+    """Every first answer of a window is empty; the point inside it contradicts that, and it is asked again."""
+    toy.add(1)
+    seen: set[str] = set()
+
+    def fault(number: int, path: str) -> tuple[int, str, dict[str, str]] | None:
+        if "prices-history" in path and "as_of" not in path and path not in seen:
+            seen.add(path)
+            return 200, '{"history": [], "data": []}', {}
+        return None
+
+    toy.fault = fault
+    assert fetch(store, toy.settings(store.root)).series["points"] == 20
+    assert series_of(store)[condition(1)]["empty_windows"] == []
+
+
+def test_a_gap_in_a_series_is_told_and_asked_for_once(toy: ToyPolymarket, store: Store) -> None:
+    """Thirty days without a trade: the windows inside are empty on both routes, and the point before them proves it."""
+    opened = JAN_15 - 60 * DAY
+    toy.add(1, [(opened, 0.2), (JAN_15 - DAY, 0.9)], opened=opened)
+    settings = toy.settings(store.root)
+    fetch(store, settings)
+    row = series_of(store)[condition(1)]
+    assert (row["status"], row["points"], row["windows"], len(row["empty_windows"])) == ("ok", 2, 5, 3)
+    fetch(store, settings)
+    assert all(path.startswith("/markets") for path in toy.repeated())
+
+
 def test_the_settlement_point_never_becomes_a_price(toy: ToyPolymarket, store: Store) -> None:
     """It lies at the resolution; a close that was recorded later must not let it in."""
     toy.add(1, outcome="Yes")

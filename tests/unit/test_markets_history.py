@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from hindcast_dagster.clock import DAY, HOUR, Cutoff
 from hindcast_dagster.contracts.markets import PRICES
-from hindcast_dagster.markets.collect import Got, merge, opposite_gap
+from hindcast_dagster.markets.collect import merge, opposite_gap
 from hindcast_dagster.markets.history import MARGIN_S, WINDOW_S, Point, Window, read, windows
 from hindcast_dagster.markets.read import PriceAt, price_at
+from hindcast_dagster.markets.stored import Got
 from tests.toy_polymarket import JAN_15
 
 T0 = Cutoff(JAN_15)
