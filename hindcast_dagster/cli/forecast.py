@@ -1,9 +1,10 @@
-"""`hindcast forecast run`, `show`, `replay` and `import`: forecasts made, looked at, and taken in from elsewhere."""
+"""`hindcast forecast run`, `show`, `replay`, `questions` and `import`: made, looked at, taken in from elsewhere."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from hindcast_dagster.cli.context import Context
 
@@ -44,7 +45,7 @@ def run(
     options: dict[str, Any] = {"arm": arm, "model": model, "eval_set": eval_set, "runs": runs, "limit": limit}
     if dry_run:
         found = running.plan(obj.store, obj.settings, overwrite=overwrite, **options)
-        obj.emit(found.as_dict(), text=_planned(found.as_dict()))
+        obj.emit(found.as_dict(), text=Text(_planned(found.as_dict())))
         return
     with obj.progress(f"{arm} {model}") as progress:
         manifest = running.build(
@@ -73,7 +74,22 @@ def show(
     obj: Context = context.obj
     asked = showing.chosen([found.question for found in load(obj.store, eval_set)], question)
     record = records.find(obj.store, arm=arm, model=model, eval_set=eval_set, question_id=asked.id, run=run)
-    obj.emit(showing.document(record, asked), text=showing.text(record, asked))
+    obj.emit(showing.document(record, asked), text=Text(showing.text(record, asked)))
+
+
+@group.command("questions")
+def questions(context: typer.Context, *, eval_set: EvalSet) -> None:
+    """Print the questions as a forecaster may see them: no outcome, no price, no actual close. For outside agents.
+
+    Example: hindcast forecast questions --eval-set demo --json > questions.json
+    """
+    from hindcast_dagster.forecast import showing
+    from hindcast_dagster.questions.load import load
+
+    obj: Context = context.obj
+    listed = [showing.visible(found.question) for found in load(obj.store, eval_set)]
+    lines = [f"{found['id']}  {found['t0']}  {found['text']}" for found in listed]
+    obj.emit({"eval_set": eval_set, "questions": listed}, text=Text("\n".join(lines)))
 
 
 @group.command("replay")
@@ -150,7 +166,7 @@ def _emit(obj: Context, manifest: Any, eval_set: str) -> None:
     if stats["identical_runs"]:
         lines.append("All runs are identical.")
     lines += [f"Warning: {check['detail']}." for check in checks if not check["passed"]]
-    obj.emit(document, text="\n".join(lines))
+    obj.emit(document, text=Text("\n".join(lines)))
 
 
 def _planned(plan: dict[str, Any]) -> str:

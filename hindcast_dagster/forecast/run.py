@@ -18,6 +18,7 @@ from hindcast_dagster.forecast.job import Job, take_stock
 from hindcast_dagster.forecast.records import NO_MODEL, journal_of, mode_of
 from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.forecast.tracing import TracedModel
+from hindcast_dagster.forecast.unasked import unasked
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.llm.protocol import ChatModel
 from hindcast_dagster.questions.question import Question
@@ -75,7 +76,9 @@ def plan(
     archive: Archive | None = None,
 ) -> planning.Plan:
     """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
-    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=chat, archive=archive)
+    wanted = chat is None and model != NO_MODEL and arms.takes_model(arms.factory(arm))
+    named = unasked(settings, model) if wanted else chat
+    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=named, archive=archive)
     ready = _prepare(store, settings, order)
     take_stock(ready.job, overwrite=overwrite, dry=True)
     return planning.plan(ready.job, settings, money.price_of(settings, ready.job.model))

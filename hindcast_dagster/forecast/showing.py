@@ -28,6 +28,18 @@ def chosen(questions: Sequence[Question], name: str) -> Question:
     return found[0]
 
 
+def visible(question: Question) -> dict[str, Any]:
+    """Return what a forecaster may know of a question, as JSON values: the allow-list of prompts, and the id."""
+    return {
+        "id": question.id,
+        "text": question.text,
+        "criteria": question.criteria,
+        "options": list(question.options),
+        "t0": question.t0.epoch,
+        "planned_close": question.planned_close,
+    }
+
+
 def document(record: TraceRecord, question: Question) -> dict[str, Any]:
     """Return the journaled forecast as JSON, with the question's text."""
     return {"forecast_id": record.forecast_id, "question": question.text, **to_record(record)}

@@ -1,14 +1,16 @@
-"""The four look-up tools as a model calls them: typed arguments, unknown ones refused, every refusal a sentence.
+"""The four look-up tools as the retrieval agent's model calls them.
 
-A call that cannot be made costs nothing but its answer; no argument of a model can end a forecast.
+Arguments are checked by the same models that the tool server uses (`archive.tools`); what comes back are documents
+that become evidence. A call that cannot be made costs nothing but its answer, a sentence for the model.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from hindcast_dagster.archive.protocol import ArchiveView, Document, Filters, LookupAnswer
+from hindcast_dagster.archive.tools import TOOLS, Block
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.forecast import tracing
 from hindcast_dagster.forecast.queries import problem
@@ -16,40 +18,8 @@ from hindcast_dagster.llm.parse import ToolCall
 
 MOST_DOCUMENTS: Final = 20
 """Documents of one look-up that become evidence; a thread may hold hundreds."""
-
-
-class _Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Post(_Arguments):
-    post_id: str
-
-
-class _Comment(_Arguments):
-    comment_id: str
-
-
-class _Thread(_Arguments):
-    post_id: str
-    comment_id: str | None = None
-    traversal: Literal["all", "ancestors", "descendants"] = "all"
-    depth: int = Field(default=10, ge=1, le=50)
-    limit: int = Field(default=MOST_DOCUMENTS, ge=1, le=100)
-
-
-class _History(_Arguments):
-    author: str = Field(max_length=200)
-    posts: int = Field(default=5, ge=0, le=50)
-    comments: int = Field(default=5, ge=0, le=50)
-
-
-TOOLS: Final[dict[str, type[_Arguments]]] = {
-    "getpostcoreinfo": _Post,
-    "getcommentcoreinfo": _Comment,
-    "getpostcommentslist": _Thread,
-    "getauthorhistorylist": _History,
-}
+SEARCH: Final = "search_database"
+LOOKUPS: Final = tuple(name for name in TOOLS if name != SEARCH)
 
 
 class Looked(NamedTuple):
@@ -78,20 +48,19 @@ def look_up(view: ArchiveView, calls: Sequence[ToolCall], *, limit: int) -> Look
 def _made(view: ArchiveView, call: ToolCall) -> LookupAnswer | str:
     if call.problem:
         return call.problem
-    if call.name == "search_database":
+    if call.name == SEARCH:
         return 'searches go into "queries".'
-    if call.name not in TOOLS:
-        return f"there is no such tool; there are {', '.join(TOOLS)}."
+    if call.name not in LOOKUPS:
+        return f"there is no such tool; there are {', '.join(LOOKUPS)}."
     try:
-        arguments, filters = _split(call)
+        arguments, filters = _split(TOOLS[call.name].model_validate(call.arguments))
         return getattr(view, call.name)(**arguments, filters=filters)  # type: ignore[no-any-return]
     except (ValidationError, UsageError) as error:
         return problem(error)
 
 
-def _split(call: ToolCall) -> tuple[dict[str, Any], Filters]:
-    """Return the tool's own arguments and its filter block, both checked; what is in neither is refused."""
-    model = TOOLS[call.name]
-    own = {name: value for name, value in call.arguments.items() if name in model.model_fields}
-    block = {name: value for name, value in call.arguments.items() if name not in own and value is not None}
-    return model(**own).model_dump(), Filters(**block)
+def _split(block: Block) -> tuple[dict[str, Any], Filters]:
+    """Return the tool's own arguments and its filter block; a thread's `author` belongs to the filters."""
+    own = {name: getattr(block, name) for name in type(block).model_fields if name not in Block.model_fields}
+    narrowed = {"author": own.pop("author")} if "post_id" in own and "author" in own else {}
+    return own, block.filters(**narrowed)

@@ -57,3 +57,26 @@ def test_an_arm_of_an_entry_point_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(arms, "entry_points", found)
     assert arms.takes_model(arms.factory("theirs"))
+
+
+@pytest.mark.slow
+def test_the_shown_outside_agent_runs_against_the_tool_server(
+    store: Store, settings: Settings, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+    import sys
+
+    from tests.archive_world import seal
+
+    page = PAGE.with_name("outside-agents.md").read_text(encoding="utf-8")
+    text = next(iter(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    seal(store, settings, [found for found in archive().documents if found.month == "2025-02"])
+    seal_eval_set(store, [question(1)])
+    text = text.replace('EVAL_SET, DATA_ROOT = "demo", "data"', f'EVAL_SET, DATA_ROOT = "small", "{store.root}"')
+    (here / "outside.py").write_text(text)
+    (here / "hindcast.toml").write_text('[embedding]\nmodel = "minilm"\n')
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    subprocess.run([sys.executable, "outside.py"], cwd=here, check=True, timeout=240)
+    rows = (here / "mine.csv").read_text().splitlines()
+    assert rows[0] == "question,run,probability"
+    assert rows[1] == f"{question(1).id},1,0.7"

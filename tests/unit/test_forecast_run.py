@@ -329,3 +329,10 @@ def test_a_dry_run_asks_nothing_and_counts_what_a_run_would(asked: dict[str, Any
     assert found.tokens_out == 20 * 4096
     assert found.tokens_in is not None
     assert found.tokens_in > 20 * 100
+
+
+def test_a_dry_run_needs_no_engine_and_finds_what_is_done(asked: dict[str, Any]) -> None:
+    found = plan(asked["store"], asked["settings"], arm="zero_shot", model="qwen3-8b", eval_set="small", runs=1)
+    assert (found.pending, found.done) == (4, 0)
+    with pytest.raises(UsageError, match="roster"):
+        plan(asked["store"], asked["settings"], arm="zero_shot", model="nobody", eval_set="small")
