@@ -5,31 +5,48 @@ is the hash of its logical content, so identical input gives an identical manife
 with that content is left as it is.
 """
 
+import contextlib
 import hashlib
+import shutil
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hindcast_dagster import keys
-from hindcast_dagster.archive import columns, table, vectors
+from hindcast_dagster.archive import table
+from hindcast_dagster.archive.columns import write_columns
 from hindcast_dagster.archive.embedding import open_embedder
+from hindcast_dagster.archive.integrity import damage, write_checksums
 from hindcast_dagster.archive.month import COMMENT_INDEX, SCHEMA_VERSION, SUBMISSION_INDEX
-from hindcast_dagster.archive.shards import Result, embed
+from hindcast_dagster.archive.shards import embed
+from hindcast_dagster.archive.vectors import write_vectors
 from hindcast_dagster.clock import month_end, month_start
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.corpus.health import check
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.settings import Settings
-from hindcast_dagster.storage.manifest import Check, Manifest
-from hindcast_dagster.storage.store import Sealed, Store
+from hindcast_dagster.storage.manifest import Check, Manifest, content_version
+from hindcast_dagster.storage.store import NotSealed, Sealed, Store
 from hindcast_dagster.storage.tables import read_table
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from hindcast_dagster.archive.embedding import Vectors
+
 CODE_VERSION: Final = "archive/1"
 TABLES: Final = {"submissions": SUBMISSION_INDEX, "comments": COMMENT_INDEX}
 
 Progress = Callable[[float, float | None, str], None]
+
+
+class _Job(NamedTuple):
+    """A month to build: its corpus partition, its rows, what identifies the content, and what the manifest tells."""
+
+    kind: str
+    source: Sealed
+    frame: "pl.DataFrame"
+    identity: dict[str, str]
+    stats: dict[str, Any]
 
 
 class HollowMonth(InputRefused):
@@ -40,15 +57,17 @@ def build_submissions(
     store: Store, settings: Settings, *, month: str, accept_hollow: bool = False, progress: Progress | None = None
 ) -> Manifest:
     """Embed and index a month of submissions. Raises `NotSealed`, `HollowMonth`, `NotReady` (no model)."""
-    source = _source(store, month=month, kind="submissions", accept_hollow=accept_hollow)
-    frame = _rows(source, month=month, kind="submissions")
-    texts = [document_text(title, text) for title, text in frame.select("title", "text").iter_rows()]
+    job = _job(store, kind="submissions", month=month, accept_hollow=accept_hollow)
+    embedder = open_embedder(settings.embedding)
+    job.identity.update({f"embedding.{name}": str(value) for name, value in embedder.identity.as_dict().items()})
+    if (sealed := _already(store, job)) is not None:
+        return sealed
+    texts = [document_text(title, text) for title, text in job.frame.select("title", "text").iter_rows()]
     work = store.area("work", "embedding", month)
-    result = embed(open_embedder(settings.embedding), texts, folder=work, progress=progress)
-    identity = open_embedder(settings.embedding).identity
-    stats = {"embedding": identity.as_dict(), "truncated": result.truncated}
-    manifest = _seal(store, source, frame, kind="submissions", result=result, stats=stats, accepted=accept_hollow)
-    _discard(work)
+    result = embed(embedder, texts, folder=work, progress=progress)
+    job.stats.update(embedding=embedder.identity.as_dict(), truncated=result.truncated)
+    manifest = _seal(store, job, vectors=result.vectors)
+    shutil.rmtree(work, ignore_errors=True)
     return manifest
 
 
@@ -57,11 +76,10 @@ def build_comments(
 ) -> Manifest:
     """Index a month of comments; they are looked up, not searched, so they have no vectors."""
     del settings
-    source = _source(store, month=month, kind="comments", accept_hollow=accept_hollow)
-    frame = _rows(source, month=month, kind="comments")
-    manifest = _seal(store, source, frame, kind="comments", result=None, stats={}, accepted=accept_hollow)
+    job = _job(store, kind="comments", month=month, accept_hollow=accept_hollow)
+    manifest = _already(store, job) or _seal(store, job, vectors=None)
     if progress is not None:
-        progress(frame.height, frame.height, "comments indexed")
+        progress(manifest.rows, manifest.rows, "comments indexed")
     return manifest
 
 
@@ -70,7 +88,8 @@ def document_text(title: str | None, text: str) -> str:
     return f"{title or ''}\n{text}".strip()
 
 
-def _source(store: Store, *, month: str, kind: str, accept_hollow: bool) -> Sealed:
+def _job(store: Store, *, kind: str, month: str, accept_hollow: bool) -> _Job:
+    """Read the corpus month and what identifies its content. Raises `NotSealed`, `HollowMonth`, `InputRefused`."""
     source = store.partition(kind, keys.month(month)).require(
         made_by=f"hindcast corpus build --month {month} --kind {kind}"
     )
@@ -79,7 +98,19 @@ def _source(store: Store, *, month: str, kind: str, accept_hollow: bool) -> Seal
             f"{kind} {month} is hollow: too few of its rows were fetched again after they settled, so the filters have "
             "emptied it. Use another dump, or build it knowingly with --accept-hollow."
         )
-    return source
+    frame = _rows(source, month=month, kind=kind)
+    identity = {"rows": _digest(frame), "input": source.manifest.version, "code": CODE_VERSION}
+    return _Job(kind, source, frame, identity, {"accepted_hollow": accept_hollow})
+
+
+def _digest(frame: "pl.DataFrame") -> str:
+    """Return a hash of ids and texts, in order."""
+    digest = hashlib.sha256()
+    for row in frame.select("id", "title", "text").iter_rows():
+        for value in row:
+            data = (value or "").encode()
+            digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()
 
 
 def _health(store: Store, source: Sealed, *, month: str, kind: str) -> str:
@@ -103,56 +134,45 @@ def _rows(source: Sealed, *, month: str, kind: str) -> "pl.DataFrame":
     return frame
 
 
-def _seal(
-    store: Store,
-    source: Sealed,
-    frame: "pl.DataFrame",
-    *,
-    kind: str,
-    result: Result | None,
-    stats: dict[str, Any],
-    accepted: bool,
-) -> Manifest:
-    with store.partition(TABLES[kind], *source.manifest.key).draft() as draft:
-        version = table.write(draft.path, frame, kind=kind, vectors=None if result is None else result.vectors)
-        columns.write_columns(draft.path, frame)
-        if result is not None:
-            vectors.write_vectors(draft.path, result.vectors)
+def _already(store: Store, job: _Job) -> Manifest | None:
+    """Return the sealed month if it has this content and is undamaged; clear the way for a rebuild if it is not."""
+    partition = store.partition(TABLES[job.kind], *job.source.manifest.key)
+    manifest = partition.manifest_or_none()
+    version = content_version({"": SCHEMA_VERSION, **job.identity})
+    if manifest is None or manifest.version != version:
+        return None
+    with contextlib.suppress(NotSealed):
+        if damage(partition.require().path) is None:
+            return manifest
+    partition.discard(version)
+    return None
+
+
+def _seal(store: Store, job: _Job, *, vectors: "Vectors | None") -> Manifest:
+    with store.partition(TABLES[job.kind], *job.source.manifest.key).draft() as draft:
+        version = table.write(draft.path, job.frame, kind=job.kind, vectors=vectors)
+        write_columns(draft.path, job.frame)
+        if vectors is not None:
+            write_vectors(draft.path, vectors)
+        write_checksums(draft.path)
         return draft.seal(
-            rows=frame.height,
+            rows=job.frame.height,
             schema_version=SCHEMA_VERSION,
             code_version=CODE_VERSION,
-            inputs=[source.as_input],
-            checks=_checks(frame, result),
-            stats={"lance_version": version, "accepted_hollow": accepted, **stats},
-            identity=_identity(source, frame, stats),
+            inputs=[job.source.as_input],
+            checks=_checks(job, embedded=vectors is not None),
+            stats={"lance_version": version, **job.stats},
+            identity=job.identity,
         )
 
 
-def _checks(frame: "pl.DataFrame", result: Result | None) -> list[Check]:
+def _checks(job: _Job, *, embedded: bool) -> list[Check]:
     """Return what was proved before sealing; each of these raises when it does not hold."""
     checks = [
-        Check(name="row_count_and_distinct_ids", passed=True, detail=f"{frame.height} rows"),
+        Check(name="row_count_and_distinct_ids", passed=True, detail=f"{job.frame.height} rows"),
         Check(name="indexes_cover_all_rows", passed=True),
         Check(name="predicate_self_test", passed=True),
     ]
-    if result is not None:
-        checks.append(Check(name="vectors_finite_and_unit", passed=True, detail=f"{result.truncated} texts cut"))
+    if embedded:
+        checks.append(Check(name="vectors_finite_and_unit", passed=True, detail=f"{job.stats['truncated']} texts cut"))
     return checks
-
-
-def _identity(source: Sealed, frame: "pl.DataFrame", stats: dict[str, Any]) -> dict[str, str]:
-    """Return what determines the content of the partition, by name."""
-    digest = hashlib.sha256()
-    for row in frame.select("id", "title", "text").iter_rows():
-        for value in row:
-            data = (value or "").encode()
-            digest.update(len(data).to_bytes(8, "big") + data)
-    model = {f"embedding.{name}": str(value) for name, value in stats.get("embedding", {}).items()}
-    return {"rows": digest.hexdigest(), "input": source.manifest.version, "code": CODE_VERSION, **model}
-
-
-def _discard(work: Any) -> None:
-    import shutil
-
-    shutil.rmtree(work, ignore_errors=True)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER: Final = "columns"
-NAMES: Final = "names.json"
+FACTS: Final = "facts.json"
+TIMES: Final = ("created_at", "text_as_of", "engagement_as_of")
 AUTHORS: Final = "authors.arrow"
 ID_WIDTH: Final = 13  # the longest id that keys.reddit_id lets through
 PARENT_WIDTH: Final = ID_WIDTH + 3  # with t1_ or t3_
@@ -60,8 +61,12 @@ def write_columns(path: Path, frame: "pl.DataFrame") -> None:
         with pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
     first_seen = dict(frame.group_by("subreddit").agg(pl.col("created_at").min()).iter_rows())
-    names = {"subreddits": subreddits, "first_seen": [first_seen[name] for name in subreddits]}
-    (folder / NAMES).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
+    names = {
+        "subreddits": subreddits,
+        "first_seen": [first_seen[name] for name in subreddits],
+        "latest": {name: int(arrays[name].max(initial=0)) for name in TIMES},
+    }
+    (folder / FACTS).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
 
 
 class Columns:
@@ -112,19 +117,26 @@ class Columns:
         return self._map("parent_id")
 
     @cached_property
-    def _names(self) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = json.loads((self._folder / NAMES).read_text(encoding="utf-8"))
+    def _facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self._folder / FACTS).read_text(encoding="utf-8"))
         return found
 
     @property
     def subreddit_names(self) -> list[str]:
         """Every subreddit of the month, sorted."""
-        return self._names["subreddits"]
+        names: list[str] = self._facts["subreddits"]
+        return names
 
     @property
     def first_seen(self) -> dict[str, int]:
         """The first `created_at` of each subreddit in the month."""
-        return dict(zip(self._names["subreddits"], self._names["first_seen"], strict=True))
+        return dict(zip(self._facts["subreddits"], self._facts["first_seen"], strict=True))
+
+    @property
+    def latest(self) -> dict[str, int]:
+        """The largest value of each time of the month, by column; LATEST if any vote time is unknown."""
+        found: dict[str, int] = self._facts["latest"]
+        return found
 
     @cached_property
     def _authors(self) -> Any:

@@ -94,10 +94,8 @@ class Scope:
 def select(months: Iterable[str], scope: Scope) -> list[str]:
     """Return the months that may hold an admitted row, sorted."""
     first = "" if scope.start is None else month_of(scope.start)
-    wanted = scope.filters.months
-    return sorted(
-        month for month in months if first <= month <= scope.cutoff.month and (wanted is None or month in wanted)
-    )
+    last, wanted = scope.cutoff.month, scope.filters.months
+    return sorted(month for month in months if first <= month <= last and (wanted is None or month in wanted))
 
 
 def row_predicate(scope: Scope) -> Predicate:

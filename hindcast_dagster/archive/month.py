@@ -50,9 +50,14 @@ class Month:
         """The vectors. Only for submissions."""
         return Vectors32(self._path, rows=self.rows, dimension=self.identity.dimension)
 
-    def legal(self, predicate: Predicate) -> "NDArray[np.bool_]":
-        """Return which rows satisfy the predicate."""
-        return predicate.mask(self.columns)
+    @property
+    def ids(self) -> "NDArray[np.bytes_]":
+        """Bare ids, in the order of the rows."""
+        return self.columns.ids
+
+    def legal(self, predicate: Predicate) -> "NDArray[np.bool_] | None":
+        """Return which rows satisfy the predicate; None: all of them."""
+        return None if predicate.admits_all(self.columns) else predicate.mask(self.columns)
 
     def fetch(self, rows: "Rows", predicate: Predicate) -> dict[int, Document]:
         """Return the documents at some row numbers that satisfy the predicate, by row number."""

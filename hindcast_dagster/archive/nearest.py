@@ -1,12 +1,16 @@
 """The exact top k over several months: one pass over the codes with a proved bound, then exact distances of the rest.
 
-What belongs here: ranking. What does not: which rows are legal (the masks come in), texts, and the cutoff.
+What belongs here: ranking, and the contiguous codes that it reads. What does not: which rows are legal (that comes
+in), texts, and the cutoff. One product over all admitted months beats one a month: it starts its threads once.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from hindcast_dagster.archive.vectors import Quantised, Vectors32, quantise
+from hindcast_dagster.archive.vectors import Quantised, Vectors32, bounded, integer_product, quantise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,16 +18,34 @@ if TYPE_CHECKING:
 
     from hindcast_dagster.archive.embedding import Vectors
 
-SPARSE = 0.2  # below this share of legal rows, computing those exactly reads less than scanning all codes
+    Legal = NDArray[np.bool_] | None
+
+SPARSE: Final = 0.05  # below this share of legal rows, reading their vectors costs less than scanning the month's codes
+SCORES: Final = 2**24  # scores held at once: 64 MiB
 
 
-class Block(NamedTuple):
-    """One month: its vectors, its ids (ties are broken by id), and which of its rows are legal (None: all)."""
+class Source(Protocol):
+    """What is read of a month."""
 
-    month: str
-    vectors: Vectors32
-    ids: "NDArray[np.bytes_]"
-    legal: "NDArray[np.bool_] | None"
+    @property
+    def month(self) -> str:
+        """YYYY-MM."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        ...
+
+    @property
+    def vectors(self) -> Vectors32:
+        """Its vectors."""
+        ...
+
+    @property
+    def ids(self) -> "NDArray[np.bytes_]":
+        """Its ids; equal distances are ordered by id."""
+        ...
 
 
 class Found(NamedTuple):
@@ -35,71 +57,129 @@ class Found(NamedTuple):
     row: int
 
 
-class _Pool:
-    """The rows that can still be among the k nearest to one query, with the k-th best lower bound so far."""
+class Span(NamedTuple):
+    """A run of rows of the matrix that is scanned at once, and the rows in it that are not legal."""
 
-    def __init__(self, k: int) -> None:
+    start: int
+    stop: int
+    illegal: "NDArray[np.intp]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Rows of one month with bounds on their similarity to one query."""
+
+    source: int
+    rows: "NDArray[Any]"
+    lower: "NDArray[Any]"
+    upper: "NDArray[Any]"
+
+
+class Matrix:
+    """The codes of several months, contiguous and oldest first. Read into memory at the first search."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.sources = [source for source in sources if source.rows]
+        self._position = {source.month: index for index, source in enumerate(self.sources)}
+        self._lock = threading.Lock()  # one scan uses all cores; two at once only get in each other's way
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts = [0]
+        for source in self.sources:
+            starts.append(starts[-1] + source.rows)
+        return starts
+
+    @cached_property
+    def _coded(self) -> Quantised:
         import numpy as np
 
-        self.k, self.floor = k, -np.inf
-        self._best = np.empty(0, dtype=np.float32)
-        self.kept: list[tuple[int, NDArray[Any], NDArray[Any]]] = []
+        parts = [source.vectors.quantised for source in self.sources]
+        return Quantised(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def add(self, block: int, rows: "NDArray[Any]", lower: "NDArray[Any]", upper: "NDArray[Any]") -> None:
-        """Add rows of a block with bounds on their similarity."""
+    def nearest(self, legal: "Mapping[str, Legal]", queries: "Vectors", *, k: int) -> list[list[Found]]:
+        """Return the exact k nearest legal rows for each query, by (distance, id); fewer only if fewer are legal.
+
+        `legal` names the admitted months; its value says which of their rows are legal, None: all of them.
+        """
+        spans, sparse = self._plan(legal)
+        scanned = self._scan(spans, queries) if spans else [[] for _ in queries]
+        answers = []
+        for query, candidates in zip(queries, scanned, strict=True):
+            exactly = [self._exactly(index, rows, query) for index, rows in sparse]
+            answers.append(self._best([*candidates, *exactly], query, k=k))
+        return answers
+
+    def _plan(self, legal: "Mapping[str, Legal]") -> tuple[list[Span], list[tuple[int, Any]]]:
+        """Split the admitted months into runs to scan, and months of which only a few rows are looked at."""
         import numpy as np
 
-        self.kept.append((block, rows, upper))
-        best = np.concatenate([self._best, lower])
-        if best.size > self.k:
-            best = np.partition(best, best.size - self.k)[best.size - self.k :]
-        self._best = best
-        if best.size == self.k:
-            self.floor = best.min()
+        spans: list[Span] = []
+        sparse: list[tuple[int, Any]] = []
+        for index in sorted(self._position[month] for month in legal if month in self._position):
+            mask = legal[self.sources[index].month]
+            start, stop = self._starts[index], self._starts[index + 1]
+            if mask is not None and np.count_nonzero(mask) < SPARSE * mask.size:
+                sparse.append((index, np.flatnonzero(mask)))
+                continue
+            illegal = np.empty(0, dtype=np.intp) if mask is None else np.flatnonzero(~mask) + start
+            if spans and spans[-1].stop == start:
+                start, illegal = spans[-1].start, np.concatenate([spans.pop().illegal, illegal])
+            spans.append(Span(start, stop, illegal))
+        return spans, [(index, rows) for index, rows in sparse if rows.size]
 
+    def _scan(self, spans: Sequence[Span], queries: "Vectors") -> list[list[_Candidates]]:
+        """Return bounds for every row of the spans, for each query."""
+        import numpy as np
 
-def nearest(blocks: Sequence[Block], queries: "Vectors", *, k: int) -> list[list[Found]]:
-    """Return the exact k nearest legal rows for each query, by (distance, id); fewer only if fewer are legal."""
-    coded = quantise(queries)
-    pools = [_Pool(k) for _ in queries]
-    for index, block in enumerate(blocks):
-        if block.vectors.rows:
-            _scan(index, block, queries, coded, pools)
-    return [_exact(blocks, pool, query) for pool, query in zip(pools, queries, strict=True)]
+        coded = quantise(queries)
+        found: list[list[_Candidates]] = [[] for _ in queries]
+        for span in spans:
+            step = max(1, SCORES // len(queries))
+            for start in range(span.start, span.stop, step):
+                part = slice(start, min(start + step, span.stop))
+                with self._lock:
+                    block = self._coded.rows(part)
+                    sums = integer_product(coded.codes, block.codes)
+                rows = np.arange(part.start, part.stop)
+                inside = span.illegal[(span.illegal >= part.start) & (span.illegal < part.stop)] - part.start
+                for candidates, (score, error) in zip(found, bounded(sums, block, coded, queries), strict=True):
+                    score[inside] = -np.inf
+                    candidates.append(_Candidates(-1, rows, score - error, score + error))
+        return found
 
+    def _exactly(self, index: int, rows: "NDArray[Any]", query: "Vectors") -> _Candidates:
+        exact = self.sources[index].vectors.similarity(rows, query)
+        return _Candidates(index, rows, exact, exact)
 
-def _scan(index: int, block: Block, queries: "Vectors", coded: Quantised, pools: list[_Pool]) -> None:
-    import numpy as np
+    def _best(self, candidates: Sequence[_Candidates], query: "Vectors", *, k: int) -> list[Found]:
+        """Keep what can still be among the k nearest, compute it exactly, and rank it."""
+        import numpy as np
 
-    if block.legal is not None:
-        rows = np.flatnonzero(block.legal)
-        if rows.size < SPARSE * block.vectors.rows:
-            _sparse(index, block, rows, queries, pools)
-            return
-    scores, error = block.vectors.scan(queries, coded)
-    upper = scores + error
-    if block.legal is not None:
-        upper[~block.legal] = -np.inf
-    for column, pool in enumerate(pools):
-        rows = np.flatnonzero((upper[:, column] >= pool.floor) & (upper[:, column] > -np.inf))
-        if rows.size:
-            pool.add(index, rows, scores[rows, column] - error[rows, column], upper[rows, column])
+        if not candidates:
+            return []
+        lower = np.concatenate([each.lower for each in candidates])
+        floor = np.partition(lower, lower.size - k)[lower.size - k] if lower.size > k else -np.inf
+        found: list[Found] = []
+        for each in candidates:
+            kept = (each.upper >= floor) & (each.upper > -np.inf)
+            found += self._ranked(each, np.flatnonzero(kept), query)
+        return sorted(found)[:k]
 
+    def _ranked(self, candidates: _Candidates, kept: "NDArray[Any]", query: "Vectors") -> list[Found]:
+        import numpy as np
 
-def _sparse(index: int, block: Block, rows: "NDArray[Any]", queries: "Vectors", pools: list[_Pool]) -> None:
-    for query, pool in zip(queries, pools, strict=True):
-        if rows.size:
-            exact = block.vectors.similarity(rows, query)
-            pool.add(index, rows, exact, exact)
+        rows = candidates.rows[kept]
+        if candidates.source >= 0:
+            return self._found(candidates.source, rows, candidates.upper[kept])
+        found: list[Found] = []
+        edges = np.searchsorted(rows, self._starts)
+        for index in np.flatnonzero(np.diff(edges)):
+            own = rows[edges[index] : edges[index + 1]] - self._starts[index]
+            found += self._found(int(index), own, self.sources[index].vectors.similarity(own, query))
+        return found
 
-
-def _exact(blocks: Sequence[Block], pool: _Pool, query: "Vectors") -> list[Found]:
-    found: list[Found] = []
-    for index, rows, upper in pool.kept:
-        block, left = blocks[index], rows[upper >= pool.floor]
-        similarity = block.vectors.similarity(left, query)
-        found += [
-            Found(1.0 - float(value), bytes(block.ids[row]), block.month, int(row))
-            for row, value in zip(left, similarity, strict=True)
-        ]
-    return sorted(found)[: pool.k]
+    def _found(self, index: int, rows: "NDArray[Any]", similarity: "NDArray[Any]") -> list[Found]:
+        source = self.sources[index]
+        distances, ids = (1.0 - similarity).tolist(), source.ids[rows].tolist()
+        return [Found(*each) for each in zip(distances, ids, [source.month] * len(rows), rows.tolist(), strict=True)]

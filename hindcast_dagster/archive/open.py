@@ -7,6 +7,7 @@ from functools import cached_property
 from hindcast_dagster.archive.embedding import Embedder, open_embedder
 from hindcast_dagster.archive.layers import Rules
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX, Month
+from hindcast_dagster.archive.nearest import Matrix
 from hindcast_dagster.archive.ranking import Path, paths
 from hindcast_dagster.archive.view import View
 from hindcast_dagster.clock import Cutoff
@@ -47,6 +48,11 @@ class LanceArchive:
     def paths(self) -> dict[str, Path]:
         """How each month of submissions is searched: exact, or through its index when memory_mb does not hold it."""
         return paths(self.submissions.values(), memory_mb=self._settings.archive.memory_mb)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The codes of the months that are searched exactly."""
+        return Matrix(month for name, month in self.submissions.items() if self.paths[name] == "exact")
 
     @property
     def embedder(self) -> Embedder:

@@ -74,6 +74,17 @@ class Predicate:
             parts.append(one_of("month", sorted(self.months)))
         return " AND ".join(parts) if parts else "true"
 
+    def admits_all(self, columns: "Columns") -> bool:
+        """Return whether every row of a month satisfies the predicate, from the month's latest times alone."""
+        narrowed = self.start is not None or self.subreddits is not None or self.author is not None
+        bounds = (
+            ("created_at", self.before),
+            ("text_as_of", self.text_before),
+            ("engagement_as_of", self.votes_before),
+        )
+        late = any(bound is not None and columns.latest[name] >= bound for name, bound in bounds)
+        return not (narrowed or late or (self.months is not None and columns.month not in self.months))
+
     def mask(self, columns: "Columns", rows: "NDArray[np.integer[Any]] | None" = None) -> "NDArray[np.bool_]":
         """Return which rows of one month (all, or those at some row numbers) satisfy the predicate."""
         import numpy as np

@@ -5,11 +5,11 @@ with more candidates than needed, or exactly when the filters leave few rows; th
 computed from the vectors, so months merge on one scale (raw distances of an index are on another).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from hindcast_dagster.archive.month import Month
-from hindcast_dagster.archive.nearest import Block, Found, nearest
+from hindcast_dagster.archive.nearest import Found, Matrix
 from hindcast_dagster.archive.predicate import Predicate
 
 if TYPE_CHECKING:
@@ -51,16 +51,21 @@ def paths(months: Iterable[Month], *, memory_mb: int) -> dict[str, Path]:
 
 
 def rank(
-    months: Sequence[Month], ways: dict[str, Path], predicate: Predicate, vectors: "Vectors", *, k: int
+    months: Sequence[Month],
+    ways: Mapping[str, Path],
+    matrix: Matrix,
+    predicate: Predicate,
+    vectors: "Vectors",
+    *,
+    k: int,
 ) -> list[list[Ranked]]:
-    """Return the k nearest legal rows for each query vector, by (distance, id)."""
+    """Return the k nearest legal rows of the admitted months for each query vector, by (distance, id).
+
+    `matrix` holds the months that `ways` scans exactly.
+    """
     by_name = {month.month: month for month in months}
-    blocks = [
-        Block(month.month, month.vectors, month.columns.ids, month.legal(predicate))
-        for month in months
-        if ways[month.month] == "exact"
-    ]
-    found = nearest([block for block in blocks if block.legal is not None and block.legal.any()], vectors, k=k)
+    scanned = {month.month: month.legal(predicate) for month in months if ways[month.month] == "exact"}
+    found = matrix.nearest(scanned, vectors, k=k)
     for month in months:
         if ways[month.month] == "index":
             for hits, vector in zip(found, vectors, strict=True):
@@ -71,7 +76,8 @@ def rank(
 def _from_index(month: Month, predicate: Predicate, vector: "Vectors", *, k: int) -> list[Found]:
     import numpy as np
 
-    legal = int(month.legal(predicate).sum())
+    mask = month.legal(predicate)
+    legal = month.rows if mask is None else int(mask.sum())
     if not legal:
         return []
     rows = np.array(month.nearest(vector, predicate, k=CANDIDATES * k, exact=legal <= EXACT_BELOW), dtype=np.int64)

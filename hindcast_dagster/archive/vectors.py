@@ -9,6 +9,7 @@ so a scan over a quarter of the bytes tells which rows can still be among the ne
 exactly. The bound is proved, not tuned: the result is the exact top k.
 """
 
+from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -34,6 +35,10 @@ class Quantised(NamedTuple):
     scales: "NDArray[np.float32]"
     residuals: "NDArray[np.float32]"
     lengths: "NDArray[np.float32]"
+
+    def rows(self, part: slice) -> "Quantised":
+        """Return a run of rows, without copying."""
+        return Quantised(self.codes[part], self.scales[part], self.residuals[part], self.lengths[part])
 
 
 def quantise(vectors: "Vectors") -> Quantised:
@@ -65,13 +70,6 @@ def write_vectors(path: Path, vectors: "Vectors") -> None:
     blocks = [quantise(vectors[start : start + BLOCK]) for start in range(0, max(len(vectors), 1), BLOCK)]
     for name in Quantised._fields:
         np.save(folder / f"{name}.npy", np.concatenate([getattr(block, name) for block in blocks]), allow_pickle=False)
-
-
-class Approximate(NamedTuple):
-    """Scores (n, queries) float32 and their proved error bound, such that |score - exact| <= error."""
-
-    scores: "NDArray[np.float32]"
-    error: "NDArray[np.float32]"
 
 
 class Vectors32:
@@ -114,51 +112,53 @@ class Vectors32:
         result: NDArray[np.float64] = np.einsum("ij,j->i", left, right)
         return result
 
-    def scan(self, queries: "Vectors", coded: Quantised) -> Approximate:
-        """Return bounded scores of all rows for a batch of queries; `coded` is `quantise(queries)`."""
-        import numpy as np
 
-        mine = self.quantised
-        sums = _integer_product(mine.codes, coded.codes)
-        scores = sums * mine.scales[:, None]
-        scores *= coded.scales[None, :]
-        lengths = np.linalg.norm(queries.astype(np.float64), axis=1).astype(np.float32)
-        error = mine.residuals[:, None] * lengths[None, :]
-        error += mine.lengths[:, None] * coded.residuals[None, :]
+def bounded(
+    sums: "NDArray[Any]", rows: Quantised, coded: Quantised, queries: "Vectors"
+) -> "Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]":
+    """Yield for each query the scores of all rows and their proved error: |score - exact| <= error.
+
+    `coded` is `quantise(queries)` and `sums` their integer product with the rows.
+    """
+    import numpy as np
+
+    lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
+    for index, length in enumerate(lengths):
+        score = sums[index].astype(np.float32)
+        score *= rows.scales
+        score *= coded.scales[index]
+        error = rows.residuals * np.float32(length)
+        error += rows.lengths * coded.residuals[index]
         error += np.float32(SLACK)
-        return Approximate(scores, error)
+        yield score, error
 
 
-def _integer_product(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> "NDArray[np.float32]":
-    """Return rows @ queries.T as float32; the sums are exact integers."""
-    if not integer_product_is_exact():
-        return _float_product(rows, queries)
-    result: NDArray[np.float32] = _int_mm(rows, queries).float().numpy()
-    return result
+def integer_product(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> "NDArray[Any]":
+    """Return queries @ rows.T; the sums are exact integers."""
+    import numpy as np
+
+    if integer_product_is_exact():
+        found: NDArray[Any] = _int_mm(queries, rows).numpy()
+        return found
+    blocks = [rows[start : start + BLOCK].astype(np.float32) for start in range(0, len(rows), BLOCK)]
+    return np.concatenate([queries.astype(np.float32) @ block.T for block in blocks], axis=1)
 
 
-def _int_mm(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> Any:
+def _int_mm(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> Any:
     """Multiply int8 matrices into int32; torch keeps its only such product under a private name."""
     import torch
 
-    return torch._int_mm(torch.from_numpy(rows), torch.from_numpy(queries).T)  # noqa: SLF001
-
-
-def _float_product(rows: "NDArray[np.int8]", queries: "NDArray[np.int8]") -> "NDArray[np.float32]":
-    import numpy as np
-
-    result: NDArray[np.float32] = rows.astype(np.float32) @ queries.T.astype(np.float32)
-    return result
+    return torch._int_mm(torch.from_numpy(queries), torch.from_numpy(rows).T)  # noqa: SLF001
 
 
 @cache
 def integer_product_is_exact() -> bool:
-    """Whether this machine's int8 product is right at its extremes; some saturate 16-bit sums."""
+    """Return whether this machine's int8 product is right at its extremes; some saturate 16-bit sums."""
     import numpy as np
 
     full = np.full((64, 1024), LEVELS, dtype=np.int8)
     try:
-        found = _int_mm(full, full[:16]).numpy()
+        found = _int_mm(full[:1], full).numpy(), _int_mm(full[:16], -full).numpy()
     except RuntimeError:
         return False
-    return bool((found == LEVELS * LEVELS * 1024).all())
+    return bool((found[0] == LEVELS * LEVELS * 1024).all() and (found[1] == -LEVELS * LEVELS * 1024).all())

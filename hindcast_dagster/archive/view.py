@@ -106,7 +106,7 @@ class View:
         """Return the k nearest submissions for each query vector, re-checked, without reading texts."""
         scope = self._scope(filters)
         months = self._months("submission", scope)
-        found = rank(months, self.archive.paths, self.layers.predicate(scope), vectors, k=k)
+        found = rank(months, self.archive.paths, self.archive.matrix, self.layers.predicate(scope), vectors, k=k)
         for hits in found:
             self.layers.recheck(hits, scope)
         return found

@@ -188,6 +188,11 @@ class Partition:
             shutil.rmtree(path, ignore_errors=True)
         return gone
 
+    def discard(self, version: str) -> None:
+        """Remove a damaged version, so that the next draft with that content is written anew."""
+        with FileLock(self.path / ".lock"):
+            shutil.rmtree(self._directory(version), ignore_errors=True)
+
     def _sweep(self) -> None:
         for path in self.path.glob(".draft-*"):
             with contextlib.suppress(FileNotFoundError):
