@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from hindcast_dagster.errors import HindcastError, Unreachable
+from hindcast_dagster.errors import HindcastError, Unreachable, UsageError
 from hindcast_dagster.llm.gate import Gate
 from hindcast_dagster.llm.messages import folded
 from hindcast_dagster.llm.protocol import Completion, Decoding, Message
@@ -111,6 +111,7 @@ class Model:
         self._gate = Gate(options.concurrency)
         self._starting = asyncio.Lock()
         self._ready = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def slug(self) -> str:
@@ -156,7 +157,11 @@ class Model:
 
     async def _start(self) -> None:
         """Load the backend before the first call: loading a large model takes longer than a request may."""
+        loop = asyncio.get_running_loop()
+        if self._loop not in {None, loop}:
+            raise UsageError(f"{self.slug} was opened for another event loop: open a model for each asyncio.run.")
         if not self._ready:
+            self._loop = loop
             async with self._starting:
                 if not self._ready:
                     await self._transport.start()
@@ -234,5 +239,5 @@ class Model:
 
     async def close(self) -> None:
         """Release connections or the engine."""
-        self._ready = False
+        self._ready, self._loop = False, None
         await self._transport.close()

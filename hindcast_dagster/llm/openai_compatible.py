@@ -43,16 +43,18 @@ class OpenAITransport:
 
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request; see `Transport`."""
+        import httpx2
         import openai
 
-        request = self._request(messages, decoding, schema)
+        body = self._request(messages, decoding, schema)
         try:
-            raw = await self._client.chat.completions.with_raw_response.create(**request)
+            # the client's typed method walks the whole body and builds a model of the reply: a third of its CPU time
+            response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
         except openai.APIStatusError as error:
             raise _refusal(error.status_code, _said(error.response), _retry_after(error.response.headers)) from error
         except openai.APIConnectionError as error:
             raise TryAgain(f"{self._base_url} is not reachable: {error.__cause__ or error}") from error
-        return _reply(raw.http_response.content, raw.status_code)
+        return _reply(response.content, response.status_code)
 
     def _request(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -64,7 +66,7 @@ class OpenAITransport:
             "frequency_penalty": decoding.frequency_penalty,
             "seed": decoding.seed,
             "max_completion_tokens" if self._entry.dialect == "openai" else "max_tokens": decoding.max_tokens,
-            "extra_body": extra_parameters(self._entry, decoding),
+            **extra_parameters(self._entry, decoding),
         }
         if schema is not None:
             described = {"name": "reply", "schema": schema, "strict": True}
