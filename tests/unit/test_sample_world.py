@@ -1,5 +1,6 @@
 """The sample world: deterministic, readable as real dumps are, and with the planted truth where it says it is."""
 
+import importlib.util
 import json
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ from hindcast_dagster.sample.write import compress, write
 from hindcast_dagster.storage.store import Store
 
 MONTHS = 6
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -278,6 +280,17 @@ def test_a_long_world_does_not_run_out_of_names() -> None:
 def test_a_world_without_months_is_refused(months: int) -> None:
     with pytest.raises(UsageError, match="1 to 36 months"):
         generate(months=months)
+
+
+def test_seed_zero_is_the_golden_world(world: World) -> None:
+    """Any drift, of a sentence or of a random stream, shows here; scripts/golden_sample_world.py writes it anew."""
+    spec = importlib.util.spec_from_file_location("golden_sample_world", ROOT / "scripts" / "golden_sample_world.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    golden = json.loads((ROOT / "tests" / "golden" / "sample_world.json").read_text(encoding="utf-8"))
+    assert json.loads(script.text(world)) == golden
 
 
 def _whole(line: bytes) -> bool:
