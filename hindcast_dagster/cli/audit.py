@@ -45,6 +45,10 @@ def _text(document: dict[str, Any]) -> Any:
         f"{verdict}. {document['forecasts']} forecasts, {document['documents']} documents looked up again "
         f"({document['mode']} mode; {late})."
     )
+    if document["unverified"]:
+        head += (
+            f" {document['unverified']} questions have no market here that their text and price could be held against."
+        )
     if document["clean"]:
         return head
     table = Table("kind", "question", "model", "arm", "run", "step", "document", "detail")

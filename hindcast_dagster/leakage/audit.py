@@ -18,7 +18,7 @@ from hindcast_dagster.forecast import records
 from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.records import TraceRecord
 from hindcast_dagster.leakage.corpus import Lookup, look_up
-from hindcast_dagster.leakage.questions import of_questions, pinned_tables
+from hindcast_dagster.leakage.questions import of_questions, sources, unverified
 from hindcast_dagster.leakage.violations import LATE_KINDS, Frozen, Violation, of_row, of_trace, untraced
 from hindcast_dagster.questions.load import resolved
 from hindcast_dagster.settings import Settings
@@ -83,7 +83,8 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     questions, pins = read_table(frozen, EVAL_SET), frozen.manifest.pins
     keys = {seen.key for record in records.traces(store, eval_set) for step in record.steps for seen in step.seen}
     lookup, count = look_up(store, keys, pins=pins), Count()
-    found = list(of_questions(questions, *pinned_tables(store, pins)))
+    markets = sources(store, pins)
+    found = list(of_questions(questions, markets))
     found += _of_traces(store, eval_set, questions, lookup, count)
     if not count.forecasts:
         raise NotReady(
@@ -95,6 +96,7 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         "forecasts": count.forecasts,
         "documents": len(keys),
         "sightings": count.sightings,
+        "unverified": unverified(questions, markets),
         "journal": count.journal,
         "late": count.late,
     }
@@ -149,5 +151,5 @@ def report(store: Store, eval_set: str) -> dict[str, Any]:
     sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast audit --eval-set {eval_set}")
     rows = read_table(sealed, AUDIT).rename({"question_id": "question"})
     stats = sealed.manifest.stats
-    names = ("forecasts", "documents", "sightings", "mode", "late", "by_kind", "clean")
+    names = ("forecasts", "documents", "sightings", "unverified", "mode", "late", "by_kind", "clean")
     return {"eval_set": eval_set, **{name: stats[name] for name in names}, "violations": rows.to_dicts()}

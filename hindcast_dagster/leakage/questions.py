@@ -6,7 +6,7 @@ rule is written down a second time here on purpose, and so is the sign of an add
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -27,21 +27,40 @@ _NOTE: Final = re.compile(
 _CLOSE_ENOUGH: Final = 1e-9
 
 
-def of_questions(questions: pl.DataFrame, markets: pl.DataFrame, prices: pl.DataFrame) -> Iterator[Violation]:
-    """Yield the violations of an eval set. Sources other than Polymarket have no market row to be held against."""
-    rows = {row["market_id"]: row for row in markets.iter_rows(named=True)}
-    series = {str(key[0]): frame for key, frame in prices.partition_by("market_id", as_dict=True).items()}
+class Sources(NamedTuple):
+    """What an eval set pins of its markets."""
+
+    markets: pl.DataFrame
+    prices: pl.DataFrame
+    pinned: bool
+    """False for an imported set: its texts and prices can only be held against themselves."""
+
+
+def of_questions(questions: pl.DataFrame, sources: Sources) -> Iterator[Violation]:
+    """Yield the violations of an eval set. What `unverified` counts is not held against a market."""
+    rows = {row["market_id"]: row for row in sources.markets.iter_rows(named=True)}
+    series = {str(key[0]): frame for key, frame in sources.prices.partition_by("market_id", as_dict=True).items()}
     for question in questions.iter_rows(named=True):
-        found = [*_life(question), *_notes(question)]
-        if question["source"] == "polymarket":
+        found = [*_life(question), *_notes(question), *_age(question)]
+        if _verifiable(question, sources):
             found += [*_texts(question, rows.get(question["id"])), *_price(question, series.get(question["id"]))]
         yield from (Violation(kind, question["id"], "", "", 0, _STEP, None, detail) for kind, detail in found)
 
 
-def pinned_tables(store: Store, pins: Iterable[Input]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the pinned market rows and price points of an eval set."""
+def unverified(questions: pl.DataFrame, sources: Sources) -> int:
+    """Return how many questions have no market here that their text and price could be held against."""
+    return sum(not _verifiable(question, sources) for question in questions.iter_rows(named=True))
+
+
+def _verifiable(question: dict[str, Any], sources: Sources) -> bool:
+    return sources.pinned and question["source"] == "polymarket"
+
+
+def sources(store: Store, pins: Iterable[Input]) -> Sources:
+    """Return the market rows and price points that an eval set pins. Raises `NotSealed` when a version is gone."""
     pins = tuple(pins)
-    return _concat(store, pins, MARKETS), _concat(store, pins, PRICES)
+    pinned = any(pin.table == MARKETS.name for pin in pins)
+    return Sources(_concat(store, pins, MARKETS), _concat(store, pins, PRICES), pinned)
 
 
 def _concat(store: Store, pins: tuple[Input, ...], contract: Contract) -> pl.DataFrame:
@@ -58,6 +77,12 @@ def _notes(question: dict[str, Any]) -> Iterator[tuple[Kind, str]]:
     for name in ("text", "criteria"):
         if note := _NOTE.search(question[name]):
             yield "question_after_t0", f"Its {name} holds a note that was added later: {note.group()[:80]!r}."
+
+
+def _age(question: dict[str, Any]) -> Iterator[tuple[Kind, str]]:
+    age = question["price_age_s"]
+    if question["price_at_t0"] is not None and (age is None or age < 0):
+        yield "price_after_t0", f"Its age at t0 is {age!r} seconds."
 
 
 def _texts(question: dict[str, Any], market: dict[str, Any] | None) -> Iterator[tuple[Kind, str]]:
@@ -77,10 +102,7 @@ def _texts(question: dict[str, Any], market: dict[str, Any] | None) -> Iterator[
 def _price(question: dict[str, Any], series: pl.DataFrame | None) -> Iterator[tuple[Kind, str]]:
     """Hold the price at t0 against the last point of the series that is not later than t0."""
     price, age, t0 = question["price_at_t0"], question["price_age_s"], question["t0"]
-    if price is None:
-        return
-    if age is None or age < 0:
-        yield "price_after_t0", f"Its age at t0 is {age!r} seconds."
+    if price is None or age is None or age < 0:
         return
     points = dict(series.select("at", "price").iter_rows()) if series is not None else {}
     if abs(points.get(t0 - age, -1.0) - price) > _CLOSE_ENOUGH:

@@ -8,12 +8,14 @@ import pytest
 
 from hindcast_dagster.cli.main import app
 from hindcast_dagster.clock import DAY, HOUR
+from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast.forecaster import Seen
 from hindcast_dagster.leakage import audit
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import NotSealed
+from hindcast_dagster.storage.tables import publish_table
 from tests import leak_world as world
 from tests.toy_archive import document
 
@@ -159,6 +161,17 @@ def test_a_trace_that_nobody_sealed_is_audited_too(honest, settings):
 def test_price_rule(honest, settings, question, kind):
     world.seal_set(honest, question=question)
     assert found(honest, settings) == [(kind, 0, "eval_set", None)]
+
+
+def test_an_imported_set_is_held_against_itself_and_says_so(honest, settings):
+    """It pins no market: text and price cannot be held against one, which is counted and never called clean in silence."""
+    rows = EVAL_SET.frame([world.question_row()])
+    publish_table(honest.partition("eval_set", world.SET), rows, EVAL_SET, code_version="1")
+    assert found(honest, settings) == []
+    assert audit.report(honest, world.SET)["unverified"] == 1
+    rows = EVAL_SET.frame([world.question_row(price_age_s=-1)])
+    publish_table(honest.partition("eval_set", world.SET), rows, EVAL_SET, code_version="1")
+    assert found(honest, settings) == [("price_after_t0", 0, "eval_set", None)]
 
 
 def test_a_missing_price_is_no_violation(honest, settings):
