@@ -73,10 +73,10 @@ class Research:
             if not self.pool.found:
                 return "no_documents"
             await self._summarise(number)
-            if harvest.share < self.agent.min_yield:
-                return "diminishing_yield"
             if number == self.agent.rounds:
                 break
+            if harvest.share < self.agent.min_yield:
+                return "diminishing_yield"
             thought = await self._reflect(number)
             self.rounds[-1]["confidence"] = thought.confidence
             self.missing = thought.missing

@@ -6,7 +6,7 @@ This is the one way to forecasts, for the asset, the command line and a program 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from hindcast_dagster import keys
 from hindcast_dagster.archive.protocol import Archive
@@ -25,6 +25,9 @@ from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
+
+EMBEDDED: Final = 2
+"""Forecasts in flight with the embedded model: more would only wait, and be lost together when the run is killed."""
 
 
 def build(
@@ -58,7 +61,7 @@ def build(
     estimate = (planning.plan(ready.job, settings, price).cost or 0.0) / max(len(pending), 1)
     limit_usd = settings.llm.max_cost if max_cost is None else max_cost
     work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)
-    asyncio.run(_worked(work, pending, ready.own_model, settings.llm.concurrency))
+    asyncio.run(_worked(work, pending, ready.own_model, _concurrency(settings, ready.job.model)))
     return seal(store, ready.job, ready.eval_input, ready.contamination, stopped=work.stopped)
 
 
@@ -157,6 +160,13 @@ def _archive(store: Store, settings: Settings, order: _Order, pins: Sequence[Inp
 
 def _reads_archive(arm: Any) -> bool:
     return bool(getattr(arm, "uses_archive", True))
+
+
+def _concurrency(settings: Settings, model: str) -> int:
+    """Return how many forecasts are made at once: few with the embedded model, which answers one call at a time."""
+    entry = money.entry_or_none(settings, model)
+    embedded = entry is not None and entry.backend == "embedded"
+    return min(settings.llm.concurrency, EMBEDDED) if embedded else settings.llm.concurrency
 
 
 def _positive(number: int, option: str) -> int:

@@ -111,3 +111,58 @@ def test_a_model_that_nobody_knows_is_refused_with_exit_code_2(ready: Store, cap
         ready, "forecast", "run", "--arm", "zero_shot", "--model", "nobody", "--eval-set", "small", capsys=capsys
     )
     assert (code, "roster" in error["error"]["message"]) == (2, True)
+
+
+def test_a_trace_of_the_agent_is_shown_readably(ready: Store, settings: Any, capsys: Any) -> None:
+    from hindcast_dagster.forecast.run import build
+    from tests.forecast_world import Script, archive
+
+    chat = Script(answers={"summary": "Key facts [/bold] [t3_p1]"})
+    build(ready, settings, arm="retrieval", model="m", eval_set="small", runs=1, chat=chat, archive=archive())
+    with pytest.raises(SystemExit) as ended:
+        main.run(
+            ["forecast", "show", Q1, "--eval-set", "small", "--arm", "retrieval", "--model", "m",
+             "--data-root", str(ready.root)]
+        )  # fmt: skip
+    shown = capsys.readouterr().out
+    assert not ended.value.code
+    for word in ("standing at 2025-03-01T00:00:00Z", "stop_reason", "t3_p0 2024-12-31", "Key facts [/bold] [t3_p1]"):
+        assert word in shown
+    assert "search search_database: 'rocket launch 0', 20 hits" in shown.replace("\n", " ")
+
+
+def test_the_release_form_holds_no_words_of_posts_or_models(ready: Store, settings: Any) -> None:
+    from hindcast_dagster.forecast.run import build
+    from tests.forecast_world import Script, archive
+
+    canary = "CANARY in a reply"
+    chat = Script(answers={"summary": canary, "seed_queries": json.dumps({"queries": [canary, "rocket"]}),
+                           "forecast": json.dumps({"prob_yes": 0.5, "reasoning": canary})})  # fmt: skip
+    build(ready, settings, arm="retrieval", model="m", eval_set="small", runs=1, chat=chat, archive=archive())
+    record = next(records.traces(ready, "small"))
+    assert canary in json.dumps(records.to_record(record))
+    released = json.dumps(records.to_release(record))
+    assert "CANARY" not in released
+    assert "Rocket news" not in released
+    for word in ("t3_p0", "messages_sha256", '"prob_yes": 0.5', '"seed": 1'):
+        assert word in released
+
+
+def test_a_replay_on_the_command_line_says_whether_it_is_the_same(ready: Store, settings: Any) -> None:
+    from hindcast_dagster.forecast import replay
+    from hindcast_dagster.forecast.run import build
+    from tests.forecast_world import Script, archive
+
+    build(ready, settings, arm="retrieval", model="m", eval_set="small", runs=1, chat=Script(), archive=archive())
+    found = replay.of_stored(
+        ready, settings, arm="retrieval", model="m", eval_set="small", question=question(1), run=1, chat=Script(),
+        archive=archive(),
+    )  # fmt: skip
+    assert found.difference == ""
+
+
+def test_questions_for_outside_agents_hold_no_outcome(ready: Store, capsys: Any) -> None:
+    code, found = hindcast(ready, "forecast", "questions", "--eval-set", "small", capsys=capsys)
+    assert code == 0
+    keys = {"id", "text", "criteria", "options", "t0", "planned_close"}
+    assert [set(listed) for listed in found["questions"]] == [keys, keys]
