@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import polars as pl
+
 from hindcast_dagster import keys
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.table import ContractBroken
@@ -74,6 +76,7 @@ def import_file(store: Store, path: Path) -> Manifest:
         frame = EVAL_SET.frame(questions)
     except ContractBroken as error:
         raise InputRefused(f"{path}: {error}") from error
+    _check_expectations(frame, path)
     partition = store.partition(TABLE, name)
     existing = partition.manifest()
     if existing is not None:
@@ -137,11 +140,21 @@ def _check_row(row: dict[str, Any]) -> None:
     t0, close = row.get("t0"), row.get("close_at")
     if not isinstance(t0, int) or not isinstance(close, int) or not t0 < close:
         raise InputRefused(f"{where}: its t0 is not before its close.")
-    if row.get("outcome") not in {"Yes", "No"}:
-        raise InputRefused(f"{where}: its outcome is {row.get('outcome')!r}.")
-    for name in ("price_at_t0", "base_rate", "reference_rate"):
-        value = row.get(name)
-        if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
-            raise InputRefused(f"{where}: {name} is {value!r}, not between 0 and 1.")
-    if (row.get("price_age_s") or 0) < 0:
+    age = row.get("price_age_s")
+    if age is not None and not (isinstance(age, int) and age >= 0):
         raise InputRefused(f"{where}: its price was read after t0.")
+
+
+def _check_expectations(frame: pl.DataFrame, path: Path) -> None:
+    """Hold the frame against the vocabularies and ranges of the contract (its other expectations `frame` has checked)."""
+    for expectation in EVAL_SET.expectations:
+        found, arguments = pl.col(str(expectation.arguments.get("column"))), expectation.arguments
+        if expectation.name == "ExpectColumnValuesToBeInSet":
+            wrong = frame.filter(found.is_not_null() & ~found.is_in(arguments["value_set"]))
+        elif expectation.name == "ExpectColumnValuesToBeBetween":
+            wrong = frame.filter(~found.is_between(arguments["min_value"], arguments["max_value"]))
+        else:
+            continue
+        if wrong.height:
+            value = wrong[arguments["column"]][0]
+            raise InputRefused(f"{path}: question {wrong['id'][0]}: {arguments['column']} is {value!r}.")

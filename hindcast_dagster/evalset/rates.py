@@ -24,8 +24,9 @@ class Rates:
 
     def __init__(self, markets: Iterable[Mapping[str, Any]], *, at_least: int) -> None:
         """`markets` have close_at, outcome and series; those without an outcome are left out."""
+        resolved = (m for m in markets if m["outcome"] is not None)
         closed = sorted(
-            (m["close_at"], int(m["outcome"] == "Yes"), m["series"]) for m in markets if m["outcome"] is not None
+            ((m["close_at"], int(m["outcome"] == "Yes"), m["series"]) for m in resolved), key=lambda each: each[:2]
         )
         groups: dict[str, list[tuple[int, int]]] = {}
         for at, yes, series in closed:
