@@ -51,8 +51,8 @@ def build(
     path = dumps.choose(store, month=keys.month(month), kind=table, dump=dump)
     memory.require(path)
     rules = Rules.of(settings.corpus, month=month, kind=table)
-    with workspace(store) as work:
-        reading = _Reading(path, rules, work, progress)
+    with workspace(store) as work, Rejects(work) as rejects:
+        reading = _Reading(path, rules, work, rejects, progress)
         reading.run()
         return _seal(store.partition(table, month), reading, home=store.area("ledgers", table, month))
 
@@ -81,11 +81,11 @@ def _seal(partition: Partition, reading: "_Reading", *, home: Path) -> Manifest:
 class _Reading:
     """One pass over one dump."""
 
-    def __init__(self, path: Path, rules: Rules, work: Path, progress: Progress | None) -> None:
+    def __init__(self, path: Path, rules: Rules, work: Path, rejects: Rejects, progress: Progress | None) -> None:
         self.lines = Lines(path)
         self.rules = rules
-        self.rejects = Rejects(work)
-        self.sieve = Sieve(rules, seen=Seen(work), runs=Runs(work), rejects=self.rejects)
+        self.rejects = rejects
+        self.sieve = Sieve(rules, seen=Seen(work), runs=Runs(work), rejects=rejects)
         self.replaced = 0
         self._kept = None if rules.kept is None else frozenset(name.encode() for name in rules.kept)
         self._progress, self._size = progress, path.stat().st_size

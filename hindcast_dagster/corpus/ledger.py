@@ -7,7 +7,7 @@ tables under `ledgers/`, never inside a partition, and no release holds them.
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import zstandard
 
@@ -52,13 +52,19 @@ def read(store: Store, month: str, kind: str) -> Ledger:
 
 
 class Rejects:
-    """The first `SAMPLES` lines of each reason, written as they come."""
+    """The first `SAMPLES` lines of each reason, written as they come. Leave its context to close the file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "rejects.jsonl.zst"
         self.counts: Counter[str] = Counter()
         self._file = self.path.open("wb")
         self._out = zstandard.ZstdCompressor().stream_writer(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def wants(self, reason: str) -> bool:
         """Return whether another line of this reason would be kept."""

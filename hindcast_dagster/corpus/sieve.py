@@ -111,11 +111,13 @@ class Sieve:
             self.rejects.add(reasons[i], line=batch.first_line + number, raw=batch.data[start:end])
 
     def _note_kind(self, record: Record) -> None:
-        comment = record.body is not None and record.title is None
-        if comment == (self.rules.kind == "comments"):
-            self._of_kind += 1
-        else:
+        mine, other = record.body, record.title
+        if self.rules.kind == "submissions":
+            mine, other = other, mine
+        if mine is None and other is not None:
             self._of_other += 1
+        else:
+            self._of_kind += 1
 
     def refuse_other_kind(self, *, enough: int) -> None:
         """Raise `InputRefused` when `enough` records were looked at and all are of the other kind.

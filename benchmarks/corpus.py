@@ -1,0 +1,216 @@
+"""How fast a month of comments becomes a sealed partition, beside plain decompression and the usual script.
+
+    python benchmarks/corpus.py                  the ratios, on 500,000 synthetic lines
+    python benchmarks/corpus.py --scaling        time and memory at 0.1, 0.5, 1 and 2 million lines
+    python benchmarks/corpus.py --lines 100000 --keep /tmp/month
+
+The month is made here: comments in Arctic Shift's shape, about 1.7 KB a line, 3,000 subreddits of which the 20 kept ones
+make up about 3 %, one zstd frame with a 2 GiB window. Every measurement is a fresh process; the best of `--repeat`.
+"""
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+MONTH, START, SECONDS = "2024-06", 1_717_200_000, 30 * 86_400
+PEER_LINES_PER_S = 47_550  # what a widely used multiprocess script reported for itself on such a machine
+KEPT_SHARE, SUBREDDITS = 0.03, 3_000
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def base36(number: int) -> str:
+    text = ""
+    while number:
+        number, rest = divmod(number, 36)
+        text = _DIGITS[rest] + text
+    return text
+
+
+def write_month(path: Path, lines: int) -> None:
+    """Write the synthetic month."""
+    from hindcast_dagster.corpus import subreddits
+
+    rng = random.Random(20240601)
+    words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 10))) for _ in range(20_000)]
+    kept = subreddits.names()
+    others = [f"sub_{rng.randrange(36**6):x}" for _ in range(SUBREDDITS - len(kept))]
+    params = zstandard.ZstdCompressionParameters.from_level(3, window_log=31, enable_ldm=True, write_checksum=1)
+    with path.open("wb") as out, zstandard.ZstdCompressor(compression_params=params).stream_writer(out) as stream:
+        for number in range(lines):
+            name = rng.choice(kept) if rng.random() < KEPT_SHARE else others[int(len(others) * rng.random() ** 2)]
+            stream.write(json.dumps(_comment(rng, words, number, lines, name), separators=(",", ":")).encode() + b"\n")
+
+
+def _comment(rng: random.Random, words: list[str], number: int, lines: int, name: str) -> dict[str, Any]:
+    created = START + number * SECONDS // lines
+    own, link = base36(45_000_000_000 + number), base36(2_000_000_000 + rng.randrange(4_000_000))
+    body = " ".join(words[int(len(words) * rng.random() ** 3)] for _ in range(int(rng.expovariate(1 / 32)) + 1))
+    score = int(rng.paretovariate(1.1))
+    author = f"{rng.choice(words)}_{rng.randrange(400_000)}"
+    empty = dict.fromkeys(("approved_at_utc", "approved_by", "associated_award", "author_flair_background_color",
+        "author_flair_css_class", "author_flair_template_id", "author_flair_text", "author_flair_text_color",
+        "banned_at_utc", "banned_by", "collapsed_reason", "collapsed_reason_code", "comment_type", "distinguished",
+        "likes", "mod_note", "mod_reason_by", "mod_reason_title", "num_reports", "removal_reason", "report_reasons",
+        "top_awarded_type", "unrepliable_reason"))  # fmt: skip
+    false = dict.fromkeys(("archived", "author_is_blocked", "author_patreon_flair", "author_premium", "can_gild",
+        "can_mod_post", "collapsed", "is_submitter", "locked", "no_follow", "saved", "score_hidden", "stickied"),
+        False)  # fmt: skip
+    record = {
+        "_meta": {"retrieved_2nd_on": created + 130_000 + rng.randrange(900)},
+        "all_awardings": [], "author": author, "author_flair_richtext": [], "author_flair_type": "text",
+        "author_fullname": f"t2_{rng.randrange(36**8):x}", "awarders": [], "body": body, "collapsed_because_crowd_control": None,
+        "controversiality": 0, "created": created, "created_utc": created, "downs": 0, "edited": False, "gilded": 0,
+        "gildings": {}, "id": own, "link_id": f"t3_{link}", "mod_reports": [], "name": f"t1_{own}",
+        "parent_id": f"t3_{link}", "permalink": f"/r/{name}/comments/{link}/{rng.choice(words)}_{rng.choice(words)}/{own}/",
+        "replies": "", "retrieved_on": created + 15, "score": score, "send_replies": True, "subreddit": name,
+        "subreddit_id": f"t5_{zlib.crc32(name.encode()):x}", "subreddit_name_prefixed": f"r/{name}",
+        "subreddit_type": "public", "total_awards_received": 0, "treatment_tags": [], "ups": score, "user_reports": [],
+    } | empty | false  # fmt: skip
+    return dict(sorted(record.items()))
+
+
+def usual_script(dump: Path, out: Path, *, everything: bool) -> None:
+    """Do what the common scripts do: one loop, json.loads on every line, the chosen lines to a file."""
+    from hindcast_dagster.corpus import subreddits
+
+    kept = subreddits.read()
+    with dump.open("rb") as raw, out.open("w", encoding="utf-8") as target:
+        reader = zstandard.ZstdDecompressor(max_window_size=2**31).stream_reader(raw)
+        tail = ""
+        while chunk := reader.read(2**24):
+            *lines, tail = (tail + chunk.decode()).split("\n")
+            for line in lines:
+                record = json.loads(line)
+                if (
+                    (everything or record["subreddit"].lower() in kept)
+                    and record["author"] != "[deleted]"
+                    and record["body"] not in {"[deleted]", "[removed]"}
+                    and record["score"] >= 5
+                    and len(record["body"].split()) >= 20
+                ):
+                    target.write(line + "\n")
+
+
+def pipeline(dump: Path, root: Path, *, everything: bool) -> None:
+    """Build the month."""
+    from hindcast_dagster.corpus.build import build
+    from hindcast_dagster.settings import load
+    from hindcast_dagster.storage.store import open_store
+
+    settings = load(data_root=str(root), corpus={"all_subreddits": everything})
+    build(open_store(root), settings, month=MONTH, kind="comments", dump=dump)
+
+
+def measured(task: str, dump: Path) -> None:
+    """Run one task in this process and print its time (imports excluded) and its peak memory."""
+    import hindcast_dagster.corpus.build  # noqa: F401 - a program that is up: imports are reported apart
+
+    with tempfile.TemporaryDirectory(dir=dump.parent) as folder:
+        begun = time.perf_counter()
+        name, _, scope = task.partition(":")
+        run = {"pipeline": pipeline, "script": usual_script}[name]
+        run(dump, Path(folder) / "out", everything=scope == "all")
+        seconds = time.perf_counter() - begun
+    print(json.dumps({"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+def best(task: str, dump: Path, repeat: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--task", task, "--dump", str(dump)]
+    runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(repeat)]
+    return {"seconds": min(run["seconds"] for run in runs), "mib": max(run["mib"] for run in runs)}
+
+
+def whole_command(dump: Path, repeat: int) -> float:
+    """Return the wall time of the command line, interpreter start included."""
+    code = "import sys; from hindcast_dagster.cli.main import run; run(sys.argv[1:])"
+    times = []
+    for _ in range(repeat):
+        with tempfile.TemporaryDirectory(dir=dump.parent) as folder:
+            arguments = ["corpus", "build", "--month", MONTH, "--kind", "comments", "--dump", str(dump)]
+            begun = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code, *arguments, "--data-root", folder], capture_output=True, check=True)
+            times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def decompression(dump: Path, repeat: int) -> float:
+    times = []
+    for _ in range(repeat):
+        begun = time.perf_counter()
+        subprocess.run(["zstd", "-dc", "--long=31", str(dump)], stdout=subprocess.DEVNULL, check=True)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def ratios(dump: Path, lines: int, repeat: int) -> None:
+    """Print the four comparisons, measured side by side."""
+    zstd = decompression(dump, repeat)
+    ours, ours_all = best("pipeline:20", dump, repeat), best("pipeline:all", dump, repeat)
+    script, script_all = best("script:20", dump, 1), best("script:all", dump, 1)
+    zstd = min(zstd, decompression(dump, repeat))
+    command = whole_command(dump, repeat)
+    for name, seconds in (
+        ("zstd -dc --long=31", zstd), ("20 subreddits, sealed", ours["seconds"]), ("  as a command", command),
+        ("usual script, 20", script["seconds"]), ("all subreddits, sealed", ours_all["seconds"]),
+        ("usual script, all", script_all["seconds"]),
+    ):  # fmt: skip
+        print(f"{name:<24}{seconds:8.2f} s {lines / seconds:12,.0f} lines/s")
+    print(f"peak memory             {ours['mib']:8.0f} MiB (20), {ours_all['mib']:.0f} MiB (all)")
+    for name, found, wanted, most in (
+        ("wall / zstd", ours["seconds"] / zstd, 1.3, True),
+        ("speed / usual script", script["seconds"] / ours["seconds"], 5, False),
+        (f"speed / {PEER_LINES_PER_S:,} lines/s", lines / ours["seconds"] / PEER_LINES_PER_S, 7, False),
+        ("speed / usual script, all", script_all["seconds"] / ours_all["seconds"], 2, False),
+    ):
+        met = found <= wanted if most else found >= wanted
+        print(f"{name:<28}{found:6.2f}  ({'at most' if most else 'at least'} {wanted}: {'met' if met else 'MISSED'})")
+
+
+def scaling(folder: Path, repeat: int) -> None:
+    """Print time and peak memory against the number of lines."""
+    for lines in (100_000, 500_000, 1_000_000, 2_000_000):
+        dump = folder / f"RC_{MONTH}-{lines}.zst"
+        write_month(dump, lines)
+        for task in ("pipeline:20", "pipeline:all"):
+            found = best(task, dump, repeat)
+            print(f"{lines:>9,} lines  {task:<13}{found['seconds']:7.2f} s  {found['seconds'] / lines * 1e6:6.2f} us/line"
+                  f"  {found['mib']:6.0f} MiB", flush=True)  # fmt: skip
+        dump.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=500_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--scaling", action="store_true", help="time and memory at 0.1 to 2 million lines")
+    parser.add_argument("--keep", type=Path, help="a folder in which the synthetic month is kept and found again")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    parser.add_argument("--dump", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        measured(given.task, given.dump)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = given.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        if given.scaling:
+            scaling(folder, given.repeat)
+            return
+        dump = folder / f"RC_{MONTH}-{given.lines}.zst"
+        if not dump.exists():
+            write_month(dump, given.lines)
+        ratios(dump, given.lines, given.repeat)
+
+
+if __name__ == "__main__":
+    main()
