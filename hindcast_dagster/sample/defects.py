@@ -7,7 +7,7 @@ from hindcast_dagster import clock
 from hindcast_dagster.clock import DAY
 from hindcast_dagster.sample.discuss import Writer
 from hindcast_dagster.sample.filler import OUTSIDE
-from hindcast_dagster.sample.model import KEPT, Post
+from hindcast_dagster.sample.model import KEPT, NESTED, Post
 from hindcast_dagster.sample.people import BOTS
 
 _SHARED = "found this elsewhere and thought that people here would like to read the whole thing, so I am sharing it too"
@@ -74,8 +74,9 @@ def _garbage(post: Post, line: bytes) -> Post:
 
 def _crosspost(writer: Writer, source: Post) -> Post:
     """Return a kept post that nests a whole record of another subreddit."""
-    nested = replace(source, subreddit=writer.rng.choice(OUTSIDE), id="", fate="nested")
+    at = min(source.created_at + 4_000, clock.month_end(clock.month_of(source.created_at)) - 1)
+    nested = replace(source, subreddit=writer.rng.choice(OUTSIDE), id="", fate=NESTED)
     title = f"{source.title} ({_SHARED})"
-    post = writer.dress("submission", title, "", source.subreddit, source.created_at + 4_000)
+    post = writer.dress("submission", title, "", source.subreddit, at)
     post.crosspost_of, post.fate = nested, KEPT
     return post

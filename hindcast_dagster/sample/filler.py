@@ -22,6 +22,7 @@ OUTSIDE: Final = (
 _NEAR_MISSES: Final = 6  # invented subjects a month that no market asks about
 _CHATTER: Final = 64
 _LINK_POSTS: Final = 6
+_CHATTY: Final = 0.7
 _REPLIES: Final = (0, 0, 1, 1, 2, 3, 4, 7)  # replies that pass the filters, under one submission
 _QUIET: Final = ("nfl", "baseball", "formula1")  # subreddits of the default list that no story is about
 SUBREDDITS: Final = tuple(sorted({*_QUIET, *(name for story in stories() for name in story.subreddits)}))
@@ -72,16 +73,22 @@ def replies(writer: Writer, submission: Post, last: int) -> list[Post]:
     """Return comments under a submission that pass the filters; some answer each other, some come days later."""
     rng, found = writer.rng, list[Post]()
     for _ in range(rng.choice(_REPLIES)):
-        bank = rng.choices(("reply_agree", "reply_doubt", "reply_talk"), weights=(1, 1, 2))[0]
         parent = rng.choice(found) if found and rng.random() < 0.4 else submission  # noqa: PLR2004
         at = parent.created_at + int(rng.expovariate(1 / 20_000)) + 60
         if at >= last:
             break
-        text = say(rng, rng.choice(voices()[bank]), {})
+        text = _remark(rng)
         if rng.random() < 0.1:  # noqa: PLR2004
             text = f"> {submission.text[:60]}\n\n{text}"  # a quotation: written &gt; in a dump
         found.append(writer.reply(parent, text, at))
     return found
+
+
+def _remark(rng: random.Random) -> str:
+    """Return a reply that says nothing about the matter."""
+    bank = rng.choices(("reply_agree", "reply_doubt", "reply_talk"), weights=(1, 1, 2))[0]
+    said = [rng.choice(voices()[bank])] + ([rng.choice(voices()["reply_more"])] if rng.random() < _CHATTY else [])
+    return " ".join(say(rng, sentence, {}) for sentence in said)
 
 
 def rejected_submissions(writer: Writer, names: Names, month: str, kept: list[Post]) -> list[Post]:
@@ -109,8 +116,7 @@ def rejected_comments(writer: Writer, month: str, threads: list[Post]) -> list[P
         for _ in range(count):
             thread = rng.choice(threads)
             at = min(thread.created_at + 60 + int(rng.expovariate(1 / 20_000)), last - 1)
-            text = say(rng, rng.choice(voices()["reply_talk"]), {})
-            posts.append(_spoil(writer.reply(thread, text, at), fate, rng))
+            posts.append(_spoil(writer.reply(thread, _remark(rng), at), fate, rng))
     return posts
 
 

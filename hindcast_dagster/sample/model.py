@@ -15,6 +15,7 @@ Status = Literal[
 PriceHabit = Literal["normal", "stale", "clob_empty", "none"]
 
 KEPT: Final = "kept"
+NESTED: Final = "nested"  # a record that exists only inside another one
 NOTICE: Final = (
     "This world is invented: every person, country, club, company, post, market, price and outcome in it was generated "
     "by hindcast_dagster.sample. It proves that the pipeline runs; it says nothing about the real world or any model."

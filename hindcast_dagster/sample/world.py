@@ -15,7 +15,7 @@ from hindcast_dagster import clock, keys
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.sample import defects, filler, gamma, plan
 from hindcast_dagster.sample.discuss import Discussion, Writer, discuss
-from hindcast_dagster.sample.model import KEPT, NOTICE, Golden, Planted, Post, SampleMarket
+from hindcast_dagster.sample.model import KEPT, NESTED, NOTICE, Golden, Planted, Post, SampleMarket
 from hindcast_dagster.sample.names import Names
 from hindcast_dagster.sample.people import Crowd
 from hindcast_dagster.sample.prices import price_before
@@ -129,9 +129,10 @@ def _order(rng: random.Random, rows: list[Post]) -> None:
 
 def _number(posts: list[Post], rng: random.Random) -> None:
     """Give every row its id, rising with time save for small swaps; a duplicate takes the id of its original."""
+    nested = [found for post in posts if (found := post.crosspost_of) is not None and found.fate == NESTED]
     for kind, start in _FIRST_ID.items():
         number = start
-        rows = sorted((post for post in posts if post.kind == kind), key=lambda post: post.created_at)
+        rows = [post for post in (*posts, *nested) if post.kind == kind]
         rows.sort(key=lambda post: post.created_at + rng.uniform(-30, 30))
         for post in rows:
             number += rng.randint(1, 40)

@@ -134,11 +134,15 @@ def test_every_planted_defect_can_be_seen_in_the_lines(world: World) -> None:
         for flag in ("is_edited", "was_initially_deleted", "was_deleted_later"):
             assert sum(record["_meta"].get(flag, False) for record in records) >= 2
         assert {"[deleted]", "RemindMeBot", "AutoModerator"} <= {record["author"] for record in records}
-    nested = [
-        (record["subreddit"], record["crosspost_parent_list"][0]["subreddit"])
+    sharing = [
+        record
         for record in map(json.loads, filter(_whole, world.lines("submissions", "2025-11")))
         if "crosspost_parent_list" in record
     ]
+    for record in sharing:
+        keys.reddit_id(record["crosspost_parent"])
+        assert record["crosspost_parent"] == "t3_" + record["crosspost_parent_list"][0]["id"]
+    nested = [(record["subreddit"], record["crosspost_parent_list"][0]["subreddit"]) for record in sharing]
     ours = {name for story in stories() for name in story.subreddits}
     assert any(outer in ours and inner not in ours for outer, inner in nested)
     assert any(outer not in ours and inner in ours for outer, inner in nested)
