@@ -10,6 +10,8 @@ from hindcast_dagster.cli.context import Context
 
 EvalSet = Annotated[str, typer.Option(help="Name of the eval set.")]
 
+Name = Annotated[str | None, typer.Option(help="Name in the tables, when it is not the arm's own.")]
+
 group = typer.Typer(no_args_is_help=True, help="Ask forecasters the questions of an eval set.")
 
 
@@ -32,6 +34,7 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace forecasts made with other prompts, settings or archive.")
     ] = False,
+    name: Name = None,
 ) -> None:
     """Make the missing forecasts of one arm and model. What is finished is never asked again.
 
@@ -43,6 +46,7 @@ def run(
 
     obj: Context = context.obj
     options: dict[str, Any] = {"arm": arm, "model": model, "eval_set": eval_set, "runs": runs, "limit": limit}
+    options["name"] = name
     if dry_run:
         found = running.plan(obj.store, obj.settings, overwrite=overwrite, **options)
         obj.emit(found.as_dict(), text=Text(_planned(found.as_dict())))
@@ -52,6 +56,24 @@ def run(
             obj.store, obj.settings, overwrite=overwrite, max_cost=max_cost, progress=progress, **options
         )
     _emit(obj, manifest, eval_set)
+
+
+@group.command("baselines")
+def baselines(context: typer.Context, *, eval_set: EvalSet) -> None:
+    """Seal the forecasters without a model: market_price, constant_half, base_rate, reference_class, evidence_count.
+
+    Example: hindcast forecast baselines --eval-set demo
+    """
+    from hindcast_dagster.forecast import baselines as basing
+
+    obj: Context = context.obj
+    with obj.progress("evidence_count") as progress:
+        manifest = basing.build(obj.store, obj.settings, eval_set=eval_set, progress=progress)
+    left_out = manifest.stats["left_out"]
+    lines = [f"Baselines on {eval_set}: {manifest.rows} forecasts of {manifest.stats['questions']} questions."]
+    lines += [f"{arm}: {said if isinstance(said, str) else f'{said} left out'}" for arm, said in left_out.items()]
+    document = {"eval_set": eval_set, "model": "none", "rows": manifest.rows, **manifest.stats}
+    obj.emit(document, text=Text("\n".join(lines)))
 
 
 @group.command("show")
@@ -101,6 +123,7 @@ def replay(
     arm: Annotated[str, typer.Option(help="The arm, or module:Class.")],
     model: Annotated[str, typer.Option(help="Slug of the model.")] = "none",
     run: Annotated[int, typer.Option(help="Which run.")] = 1,
+    name: Name = None,
 ) -> None:
     """Make one forecast again without calling the model, and compare every prompt with its recorded hash.
 
@@ -115,7 +138,7 @@ def replay(
     obj: Context = context.obj
     asked = showing.chosen([found.question for found in load(obj.store, eval_set)], question)
     found = replaying.of_stored(
-        obj.store, obj.settings, arm=arm, model=model, eval_set=eval_set, question=asked, run=run
+        obj.store, obj.settings, arm=arm, model=model, eval_set=eval_set, question=asked, run=run, name=name
     )
     if found.difference:
         raise replaying.Diverged(f"The replay differs from the recorded forecast in {found.difference}.")

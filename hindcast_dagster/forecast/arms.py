@@ -51,8 +51,11 @@ def takes_model(made_by: Factory) -> bool:
     return "model" in _parameters(made_by)
 
 
-def make(made_by: Factory, *, model: ChatModel | None, settings: Settings) -> Forecaster:
-    """Make the arm and check that it answers the interface. Raises `UsageError` naming what is missing."""
+def make(made_by: Factory, *, model: ChatModel | None, settings: Settings, name: str | None = None) -> Forecaster:
+    """Make the arm and check that it answers the interface. Raises `UsageError` naming what is missing.
+
+    `name` replaces the arm's own, so that one arm under two settings has two places in the tables.
+    """
     given = {"model": model, "settings": settings}
     try:
         arm = made_by(**{name: value for name, value in given.items() if name in _parameters(made_by)})
@@ -61,6 +64,8 @@ def make(made_by: Factory, *, model: ChatModel | None, settings: Settings) -> Fo
     if not isinstance(arm, Forecaster):
         lacks = [name for name in ("arm", "version", "forecast") if not hasattr(arm, name)]
         raise UsageError(f"{_called(made_by)} is no forecaster: it lacks {', '.join(lacks)} (docs/forecasters.md).")
+    if name is not None:
+        arm.arm = name
     keys.slug(arm.arm, what="arm name")
     if arm.arm in _RESERVED:
         raise UsageError(f"The arm name {arm.arm!r} is taken by Hindcast: choose another.")

@@ -67,7 +67,7 @@ def build(
         FORECASTS,
         code_version=CODE_VERSION,
         inputs=[sealed.as_input],
-        stats=rows.counts(found) | {"questions": len(questions), "left_out": left_out},
+        stats=rows.counts(found) | {"runs": 1, "questions": len(questions), "left_out": left_out},
     )
 
 

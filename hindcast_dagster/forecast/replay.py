@@ -96,7 +96,7 @@ async def replay(
     (`module:Class`). The settings must be those of the run: another version of the arm is refused.
     """
     model = TracedModel(RecordedModel(record, sizer)) if sizer is not None else None
-    made = arms.make(arms.factory(arm or record.arm), model=model, settings=settings)
+    made = arms.make(arms.factory(arm or record.arm), model=model, settings=settings, name=record.arm)
     if made.version != record.identity.arm_version:
         raise Diverged(f"The arm is now {made.version}; the forecast was made by {record.identity.arm_version}.")
     trace = Trace()
@@ -110,7 +110,7 @@ async def replay(
 
 def of_stored(
     store: Store, settings: Settings, *, arm: str, model: str, eval_set: str, question: Question, run: int,
-    chat: ChatModel | None = None, archive: Archive | None = None,
+    name: str | None = None, chat: ChatModel | None = None, archive: Archive | None = None,
 ) -> Replay:  # fmt: skip
     """Replay a journaled forecast over the archive that its eval set pins. Raises `NotReady` and `Diverged`.
 
@@ -118,8 +118,8 @@ def of_stored(
     """
     made_by = arms.factory(arm)
     sizer = chat if chat is not None else open_model(settings, model) if arms.takes_model(made_by) else None
-    name = arm if ":" not in arm else arms.make(made_by, model=sizer, settings=settings).arm
-    record = find(store, arm=name, model=model, eval_set=eval_set, question_id=question.id, run=run)
+    own = name or (arm if ":" not in arm else arms.make(made_by, model=sizer, settings=settings).arm)
+    record = find(store, arm=own, model=model, eval_set=eval_set, question_id=question.id, run=run)
     if record.identity.archive_snapshot is None:
         view: ArchiveView = Nowhere(question.t0)
     else:

@@ -44,6 +44,7 @@ def build(
     max_cost: float | None = None,
     chat: ChatModel | None = None,
     archive: Archive | None = None,
+    name: str | None = None,
 ) -> Manifest:
     """Make every missing forecast of (arm, model, eval set) and seal the partition `<arm>_forecasts`.
 
@@ -51,9 +52,10 @@ def build(
     Finished forecasts are read from the journal and never asked again. `overwrite` replaces forecasts that were made
     with other prompts, settings, revision or archive. `max_cost` (US dollars) stops before it is exceeded; what was
     finished is sealed and the manifest says `stopped`. `chat` and `archive` stand in for the roster's and the store's.
+    `name` is the arm's name in the tables when it is not its own.
     Raises `NotReady` when the eval set, its archive or the service is missing, `UsageError` for wrong names.
     """
-    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=chat, archive=archive)
+    order = _Order(arm, model, eval_set, runs=runs, limit=limit, chat=chat, archive=archive, name=name)
     ready = _prepare(store, settings, order)
     take_stock(ready.job, overwrite=overwrite)
     price = money.price_of(settings, ready.job.model)
@@ -77,11 +79,12 @@ def plan(
     overwrite: bool = False,
     chat: ChatModel | None = None,
     archive: Archive | None = None,
+    name: str | None = None,
 ) -> planning.Plan:
     """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
     wanted = chat is None and model != NO_MODEL and arms.takes_model(arms.factory(arm))
     named = unasked(settings, model) if wanted else chat
-    order = _Order(arm=arm, model=model, eval_set=eval_set, runs=runs, limit=limit, chat=named, archive=archive)
+    order = _Order(arm, model, eval_set, runs=runs, limit=limit, chat=named, archive=archive, name=name)
     ready = _prepare(store, settings, order)
     take_stock(ready.job, overwrite=overwrite, dry=True)
     return planning.plan(ready.job, settings, money.price_of(settings, ready.job.model))
@@ -96,6 +99,7 @@ class _Order:
     limit: int | None
     chat: ChatModel | None
     archive: Archive | None
+    name: str | None
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
     sealed = store.partition("eval_set", order.eval_set).require(made_by=f"hindcast evalset build {order.eval_set}")
     made_by = arms.factory(order.arm)
     chat = _model(settings, order, wanted=arms.takes_model(made_by))
-    arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings)
+    arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings, name=order.name)
     every = _questions(store, order.eval_set)
     limit = settings.forecast.question_limit if order.limit is None else _positive(order.limit, "--limit")
     asked = sift(every, settings, model=order.model, limit=limit)

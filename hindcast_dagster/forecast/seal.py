@@ -21,6 +21,7 @@ def seal(store: Store, job: Job, eval_input: Input, contamination: Contamination
         "arm": job.arm.arm,
         "arm_version": job.arm.version,
         "arm_settings": getattr(job.arm, "settings", None),
+        "runs": max([job.runs, *(record.run for record in found)]),
         "questions": len({record.question_id for record in found}),
         "missing": len(job.pending()),
         "stopped": stopped,

@@ -166,3 +166,9 @@ def test_questions_for_outside_agents_hold_no_outcome(ready: Store, capsys: Any)
     assert code == 0
     keys = {"id", "text", "criteria", "options", "t0", "planned_close"}
     assert [set(listed) for listed in found["questions"]] == [keys, keys]
+
+
+def test_the_baselines_are_a_command_that_needs_no_archive(ready: Store, capsys: Any) -> None:
+    code, found = hindcast(ready, "forecast", "baselines", "--eval-set", "small", capsys=capsys)
+    assert (code, found["rows"], found["runs"]) == (0, 8, 1)
+    assert "hindcast archive build" in found["left_out"]["evidence_count"]

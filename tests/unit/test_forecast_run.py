@@ -336,3 +336,14 @@ def test_a_dry_run_needs_no_engine_and_finds_what_is_done(asked: dict[str, Any])
     assert (found.pending, found.done) == (4, 0)
     with pytest.raises(UsageError, match="roster"):
         plan(asked["store"], asked["settings"], arm="zero_shot", model="nobody", eval_set="small")
+
+
+def test_one_arm_under_two_settings_gets_two_names(asked: dict[str, Any]) -> None:
+    run(asked, chat=Script(), runs=1)
+    llm = asked["settings"].llm.model_copy(update={"structured": True})
+    other = asked | {"settings": asked["settings"].model_copy(update={"llm": llm})}
+    manifest = run(other, chat=Script(), runs=1, name="zero_shot_json")
+    assert manifest.table == "zero_shot_json_forecasts"
+    assert sorted(set(frame(asked)["arm"])) == ["zero_shot", "zero_shot_json"]
+    with pytest.raises(UsageError, match="is taken"):
+        run(other, chat=Script(), runs=1, name="market_price")
