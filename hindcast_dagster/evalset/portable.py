@@ -146,7 +146,7 @@ def _check_row(row: dict[str, Any]) -> None:
 
 
 def _check_expectations(frame: pl.DataFrame, path: Path) -> None:
-    """Hold the frame against the vocabularies and ranges of the contract (its other expectations `frame` has checked)."""
+    """Hold the frame against the vocabularies and ranges of the contract; the frame itself has checked the rest."""
     for expectation in EVAL_SET.expectations:
         found, arguments = pl.col(str(expectation.arguments.get("column"))), expectation.arguments
         if expectation.name == "ExpectColumnValuesToBeInSet":

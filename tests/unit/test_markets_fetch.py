@@ -499,6 +499,18 @@ def test_prices_need_the_month_of_markets(store: Store, toy: ToyPolymarket) -> N
         build_month(store, toy.settings(store.root), month="2026-01")
 
 
+def test_a_month_without_markets_is_empty_once_the_listing_was_walked(toy: ToyPolymarket, store: Store) -> None:
+    toy.add(1)
+    settings = toy.settings(store.root)
+    fetch(store, settings)
+    assert build_month(store, settings, month="2025-06").rows == 0
+    assert build_prices(store, settings, month="2025-06").rows == 0
+    assert all_markets(store).height == 1
+    toy.add(2, close=JAN_15 - 220 * DAY)
+    fetch(store, settings)
+    assert build_month(store, settings, month="2025-06").rows == 1
+
+
 def test_a_base_url_that_is_none_is_refused_at_once(store: Store, toy: ToyPolymarket) -> None:
     with pytest.raises(UsageError, match="gamma API"):
         fetch(store, toy.settings(store.root, gamma_url="ftp://x"))
