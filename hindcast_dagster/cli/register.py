@@ -17,6 +17,7 @@ GROUPS: Final = (
     "score",
     "serve",
     "audit",
+    "control",
     "operate",
     "demo",
 )

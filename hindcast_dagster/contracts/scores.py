@@ -93,3 +93,28 @@ AUDIT: Final = Contract(
     primary_key=("kind", "question_id", "model", "arm", "run", "step", "document"),
     order=("question_id", "model", "arm", "run", "step", "kind", "document"),
 )
+
+CONTROLS: Final = Contract(
+    name="control_effects",
+    version=1,
+    schema=pa.schema(
+        [
+            column("kind", TEXT),  # unsealed | placebo
+            column("model", TEXT),
+            column("topic", TEXT),  # "": all of them
+            column("n", pa.int64()),  # pairs (question, run) that the arm and its control both answered
+            column("accuracy", pa.float64()),  # of the arm, on the pairs
+            column("accuracy_control", pa.float64()),
+            column("brier", pa.float64()),
+            column("brier_control", pa.float64()),
+        ]
+    ),
+    primary_key=("kind", "model", "topic"),
+    order=("kind", "model", "topic"),
+    expectations=(
+        *not_null("kind", "model", "n"),
+        unique("kind", "model", "topic"),
+        within("brier", 0, 1),
+        within("brier_control", 0, 1),
+    ),
+)

@@ -19,6 +19,7 @@ from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.archive.view import View
 from hindcast_dagster.clock import DAY, HOUR, Cutoff
 from hindcast_dagster.contracts.questions import EVAL_SET
+from hindcast_dagster.contracts.scores import CONTROLS
 from hindcast_dagster.corpus.build import build as build_corpus
 from hindcast_dagster.coverage import probe
 from hindcast_dagster.coverage.llm_judge import LlmJudge
@@ -29,7 +30,7 @@ from hindcast_dagster.forecast import records
 from hindcast_dagster.forecast import run as forecasting
 from hindcast_dagster.forecast.baselines import build as build_baselines
 from hindcast_dagster.forecast.records import BASELINE_ARMS
-from hindcast_dagster.leakage import audit
+from hindcast_dagster.leakage import audit, controls, effects
 from hindcast_dagster.leakage.canaries import DOC_TYPES, canaries, hidden, plant
 from hindcast_dagster.leakage.watch import Watched, left_behind
 from hindcast_dagster.markets.read import PriceAt
@@ -37,6 +38,7 @@ from hindcast_dagster.questions import load as loading
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.journal import Journal
 from hindcast_dagster.storage.store import open_store
+from hindcast_dagster.storage.tables import read_table
 from tests import leak_world as world
 from tests.archive_world import ToyEmbedder, use
 from tests.forecast_world import Script
@@ -378,3 +380,35 @@ def test_nothing_that_the_probe_said_reaches_a_forecaster(bench):
     assert left == {"coverage_probe"}
     seen = {name.lower() for name in EVAL_SET.schema.names}
     assert not seen & {"contrast", "resolved_contrast", "evidence_quality", "yes_score", "no_score", "judge"}
+
+
+def believer(prompt):
+    """A model that believes whatever states the outcome, and is wrong without."""
+    sure = "it resolved Yes" in prompt
+    return json.dumps({"choice": "Yes" if sure else "No", "prob_yes": 0.95 if sure else 0.4, "confidence": 0.5})
+
+
+def test_leak_inflation_is_what_was_planted(bench):
+    """A leaky archive would have bought the believer the outcome; the control shows it and stays out of every table."""
+    believing = Script(answers={"forecast": believer, "summary": lambda prompt: prompt[-4_000:]})
+    archive = open_archive(bench.store, bench.settings)
+    build_set(bench.store, bench.settings, name=world.SET, policy="day_before_close")
+    asked = {"model": "scripted", "eval_set": world.SET, "runs": 2, "chat": believing, "archive": archive}
+    forecasting.build(bench.store, bench.settings, arm="retrieval", **asked)
+    manifest = controls.build(bench.store, bench.settings, kind="unsealed", days=40, **asked)
+    assert manifest.stats["never_ranked"] is True
+    calls = len(believing.calls)
+    again = controls.build(bench.store, bench.settings, kind="unsealed", days=40, **asked)
+    assert (len(believing.calls), again.without_time()) == (calls, manifest.without_time())
+    effects.build(bench.store, eval_set=world.SET)
+    table = read_table(bench.store.partition("control_effects", world.SET).require(), CONTROLS)
+    rows = {row["topic"]: row for row in table.iter_rows(named=True)}
+    assert set(rows) == {"", "Sports"}
+    for row in rows.values():
+        assert (row["kind"], row["n"]) == ("unsealed", 2)
+        assert (row["accuracy"], row["accuracy_control"]) == (0.0, 1.0)
+        assert (row["brier"], row["brier_control"]) == (pytest.approx(0.36), pytest.approx(0.0025))
+    assert bench.red() == {}, "the control is no forecast: the audit of the real ones stays green"
+    assert set(records.all_forecasts(bench.store, world.SET)["arm"]) == {"retrieval"}
+    with pytest.raises(NotReady, match="no other event"):
+        controls.build(bench.store, bench.settings, kind="placebo", **asked)

@@ -1,0 +1,90 @@
+"""`hindcast control`: the retrieval agent in a world that is wrong on purpose, and what that shows. Never ranked."""
+
+from typing import Annotated, Any
+
+import typer
+
+from hindcast_dagster.cli.context import Context
+
+Model = Annotated[str, typer.Option("--model", help="A model of the roster (see `hindcast models list`).")]
+EvalSet = Annotated[str, typer.Option("--eval-set", help="The eval set whose questions are asked.")]
+Runs = Annotated[int | None, typer.Option(help="Runs per question; default: the setting.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first N questions.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Controls: what a leaky archive, or another market's evidence, does to the agent."
+    )
+    group.command("unsealed")(unsealed)
+    group.command("placebo")(placebo)
+    group.command("effects")(effects)
+    app.add_typer(group, name="control")
+
+
+def unsealed(
+    context: typer.Context,
+    *,
+    model: Model,
+    eval_set: EvalSet,
+    days: Annotated[int, typer.Option(help="Days after the close until which the agent may read.")] = 7,
+    runs: Runs = None,
+    limit: Limit = None,
+) -> None:
+    """Let the agent read past the close, to measure what a leak would have bought.
+
+    Example: hindcast control unsealed --model qwen3-8b --eval-set first --days 7
+    """
+    _run(context.obj, kind="unsealed", model=model, eval_set=eval_set, runs=runs, limit=limit, days=days)
+
+
+def placebo(context: typer.Context, *, model: Model, eval_set: EvalSet, runs: Runs = None, limit: Limit = None) -> None:
+    """Give the agent another market's evidence, of the same topic, to tell prompt from information.
+
+    Example: hindcast control placebo --model qwen3-8b --eval-set first
+    """
+    _run(context.obj, kind="placebo", model=model, eval_set=eval_set, runs=runs, limit=limit)
+
+
+def effects(context: typer.Context, *, eval_set: EvalSet) -> None:
+    """Show each control beside the retrieval arm, on the same pairs of question and run.
+
+    Example: hindcast control effects --eval-set first --json
+    """
+    from hindcast_dagster.contracts.scores import CONTROLS
+    from hindcast_dagster.leakage import effects as measured
+    from hindcast_dagster.storage.tables import read_table
+
+    given: Context = context.obj
+    measured.build(given.store, eval_set=eval_set)
+    rows = read_table(given.store.partition(CONTROLS.name, eval_set).require(), CONTROLS).to_dicts()
+    given.emit({"eval_set": eval_set, "effects": rows}, text=_table(rows))
+
+
+def _run(given: Context, **asked: Any) -> None:
+    from hindcast_dagster.leakage import controls
+
+    with given.progress(f"{asked['kind']} control") as bar:
+        manifest = controls.build(given.store, given.settings, progress=bar, **asked)
+    document = {
+        "kind": asked["kind"],
+        "model": asked["model"],
+        "eval_set": asked["eval_set"],
+        "forecasts": manifest.rows,
+    }
+    given.emit(
+        document,
+        text=f"{manifest.rows} forecasts of the {asked['kind']} control, never ranked. "
+        f"See `hindcast control effects --eval-set {asked['eval_set']}`.",
+    )
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table("control", "model", "topic", "n", "accuracy", "of control", "Brier", "of control")
+    for row in rows:
+        numbers = (row[name] for name in ("accuracy", "accuracy_control", "brier", "brier_control"))
+        table.add_row(row["kind"], row["model"], row["topic"] or "all", str(row["n"]), *(f"{x:.4f}" for x in numbers))
+    return table

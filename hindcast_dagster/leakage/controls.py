@@ -1,0 +1,167 @@
+"""Control arms: the retrieval agent in a world that is wrong on purpose, to measure what a right one is worth.
+
+`unsealed` lets the agent read until some days after the close: how much a leaky archive would have bought. `placebo`
+gives it another market's evidence: what remains of retrieval's effect is prompt, not information. Both have a namespace
+of their own (`controls`): no control is ever ranked, audited as a forecast, or exported as one.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from hindcast_dagster.archive.protocol import Archive, ArchiveView
+from hindcast_dagster.clock import DAY, Cutoff
+from hindcast_dagster.contracts.forecasts import FORECASTS
+from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.forecast import arms, money, rows
+from hindcast_dagster.forecast.forecaster import Forecast, Forecaster
+from hindcast_dagster.forecast.job import Job, take_stock
+from hindcast_dagster.forecast.records import mode_of
+from hindcast_dagster.forecast.tracing import TracedModel
+from hindcast_dagster.forecast.work import Progress, Work
+from hindcast_dagster.leakage.placebo import Placebo, partners
+from hindcast_dagster.llm.protocol import ChatModel
+from hindcast_dagster.questions.load import TABLE as EVAL_SETS
+from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.question import Question, ResolvedQuestion
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.journal import Journal
+from hindcast_dagster.storage.manifest import Input, Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table
+
+Kind = Literal["unsealed", "placebo"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+TABLE: Final = "controls"
+ARM: Final = "retrieval"
+CODE_VERSION: Final = "1"
+DAYS: Final = 7
+
+ViewOf = Callable[[Archive, Question], ArchiveView]
+
+
+@dataclass(frozen=True)
+class ControlJob(Job):
+    """A job whose views are not those of t0, or not of the question."""
+
+    view_of: ViewOf = lambda archive, question: archive.at(question.t0)
+
+    def view(self, question: Question) -> ArchiveView:
+        """Return the wrong view."""
+        assert self.archive is not None
+        return self.view_of(self.archive, question)
+
+
+class ControlArm:
+    """An arm under another name, so that nobody takes its forecasts for honest ones."""
+
+    uses_archive = True
+
+    def __init__(self, inner: Forecaster, kind: Kind, version: str) -> None:
+        self._inner, self.arm, self.version = inner, f"{inner.arm}_{kind}", f"{inner.version}+{version}"
+
+    async def forecast(self, question: Question, archive: ArchiveView, *, run: int) -> Forecast:
+        """Forecast as the inner arm does."""
+        made = self._inner.forecast(question, archive, run=run)
+        return made if isinstance(made, Forecast) else await made
+
+
+def build(
+    store: Store,
+    settings: Settings,
+    *,
+    kind: Kind,
+    model: str,
+    eval_set: str,
+    days: int = DAYS,
+    runs: int | None = None,
+    limit: int | None = None,
+    chat: ChatModel | None = None,
+    archive: Archive | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Run a control of the retrieval agent over an eval set and seal the partition controls / kind / model / set.
+
+    `days` after the close is where `unsealed` stands. Resumed like any forecast. `chat` and `archive` stand in for the
+    roster's and the store's. Raises `NotReady` when the eval set or its archive is missing, `UsageError` for a wrong
+    name.
+    """
+    if kind not in KINDS or days < 0:
+        raise UsageError(f"A control is {' or '.join(KINDS)}, {days} days or more after the close; found {kind!r}.")
+    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    own = chat or _open(settings, model)
+    resolved = load(store, eval_set)[: limit or settings.forecast.question_limit]
+    view_of, asked = _world(kind, resolved, days)
+    if not asked:
+        raise NotReady(f"{eval_set} has no other event whose evidence could be a placebo: use a larger set.")
+    version = f"{days}d" if kind == "unsealed" else "partners-1"
+    job = ControlJob(
+        arm=ControlArm(arms.make(arms.factory(ARM), model=TracedModel(own), settings=settings), kind, version),
+        arm_name=f"{ARM}_{kind}",
+        model=model,
+        revision=own.revision,
+        eval_set=eval_set,
+        questions=asked,
+        every=frozenset(one.question.id for one in resolved),
+        runs=settings.forecast.runs if runs is None else runs,
+        journal=Journal(store, TABLE, kind, model, eval_set),
+        archive_mode=mode_of(settings),
+        archive=archive or _archive(store, settings, sealed.manifest.pins),
+        view_of=view_of,
+    )
+    take_stock(job, overwrite=False)
+    work = Work(job, money.Purse(money.price_of(settings, model), settings.llm.max_cost, 0.0), progress)
+    asyncio.run(_worked(work, job, None if chat else own, settings.llm.concurrency))
+    return _seal(store, job, kind, sealed.as_input, days if kind == "unsealed" else None)
+
+
+def _world(kind: Kind, resolved: Sequence[ResolvedQuestion], days: int) -> tuple[ViewOf, tuple[Question, ...]]:
+    """Return how a question is shown the archive, and the questions that can be asked so."""
+    every = tuple(one.question for one in resolved)
+    if kind == "unsealed":
+        until = {one.question.id: Cutoff(one.close_at + days * DAY) for one in resolved}
+        return (lambda archive, question: archive.at(until[question.id])), every
+    others: Mapping[str, Question] = partners(every)
+    asked = tuple(question for question in every if question.id in others)
+    return (lambda archive, question: Placebo(archive.at(question.t0), others[question.id])), asked
+
+
+def _open(settings: Settings, model: str) -> ChatModel:
+    from hindcast_dagster.llm.open import open_model
+
+    return open_model(settings, model)
+
+
+def _archive(store: Store, settings: Settings, pins: Sequence[Input]) -> Archive:
+    from hindcast_dagster.archive.open import open_archive
+
+    return open_archive(store, settings, pins=pins)
+
+
+async def _worked(work: Work, job: Job, model: ChatModel | None, concurrency: int) -> None:
+    try:
+        await work.do(job.pending(), concurrency=concurrency)
+    finally:
+        if model is not None:
+            await model.close()
+
+
+def _seal(store: Store, job: Job, kind: Kind, eval_input: Input, days: int | None) -> Manifest:
+    found = [record for record in job.done.values() if record.question_id in job.every]
+    stats: dict[str, Any] = rows.counts(found) | {
+        "kind": kind,
+        "days_after_close": days,
+        "arm_version": job.arm.version,
+        "questions": len({record.question_id for record in found}),
+        "never_ranked": True,
+    }
+    ordered = sorted(found, key=lambda record: (record.question_id, record.run))
+    return publish_table(
+        store.partition(TABLE, kind, job.model, job.eval_set),
+        FORECASTS.frame([rows.row(record) for record in ordered]),
+        FORECASTS,
+        code_version=CODE_VERSION,
+        inputs=[eval_input],
+        stats=stats,
+    )
