@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.forecast import tracing
 from hindcast_dagster.llm.protocol import Completion, Decoding, Message
 from hindcast_dagster.questions.question import Question
-from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table
 from tests.toy_archive import ToyArchive, document
@@ -42,7 +42,9 @@ def question(number: int = 1, **values: Any) -> Question:
     return Question(**(base | values))
 
 
-def seal_eval_set(store: Store, questions: list[Question], *, name: str = "small") -> Manifest:
+def seal_eval_set(
+    store: Store, questions: list[Question], *, name: str = "small", pins: Sequence[Input] = ()
+) -> Manifest:
     rows = [
         {
             "id": found.id,
@@ -72,7 +74,7 @@ def seal_eval_set(store: Store, questions: list[Question], *, name: str = "small
         for found in questions
     ]
     frame: pl.DataFrame = EVAL_SET.frame(rows)
-    return publish_table(store.partition("eval_set", name), frame, EVAL_SET, code_version="test")
+    return publish_table(store.partition("eval_set", name), frame, EVAL_SET, code_version="test", pins=pins)
 
 
 def archive(count: int = 30, *, start: int = T0 - 60 * DAY, **values: Any) -> ToyArchive:
