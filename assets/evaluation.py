@@ -30,6 +30,8 @@ class EvalSetConfig(dg.Config):
     """day_before_close, lookback:F, days_before:N or fixed:T."""
     archive_end: str = ""
     """An instant that caps every t0; empty: none."""
+    vintage: str = ""
+    """Markets that resolved since this eval set was built; empty: all, or those of the window."""
     closed_from: str = ""
     closed_to: str = ""
     max_price_age_h: float | None = None
@@ -91,6 +93,7 @@ def build(partitions: Partitions) -> list[Any]:
             name=context.partition_key,
             policy=T0Policy.parse(config.policy),
             archive_end=config.archive_end or None,
+            vintage=config.vintage or None,
             closed_from=config.closed_from or None,
             closed_to=config.closed_to or None,
             max_price_age_h=config.max_price_age_h,

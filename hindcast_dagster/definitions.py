@@ -6,6 +6,8 @@ import dagster as dg
 
 from assets import archive, corpus, evaluation, forecasts, markets, partitions, scores
 from hindcast_dagster.automation.jobs import jobs
+from hindcast_dagster.automation.schedules import schedules
+from hindcast_dagster.automation.sensors import sensors
 from hindcast_dagster.settings import Settings, load
 from resources.archive import ArchiveResource
 from resources.llm import LlmResource
@@ -29,6 +31,8 @@ def build_definitions(settings: Settings | None = None, **resources: Any) -> dg.
     return dg.Definitions(
         assets=[asset for stage in _STAGES for asset in stage.build(dimensions)],
         jobs=jobs(),
+        sensors=sensors(),
+        schedules=schedules(),
         resources=standard | resources,
         executor=dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"spawn": {}}}),
     )

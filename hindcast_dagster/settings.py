@@ -203,6 +203,16 @@ class Coverage(_Section):
     contrast: Call = Call(temperature=0.1, max_tokens=1_024)
 
 
+class Automation(_Section):
+    """What starts by itself. Nothing spends money unless `spend` is on and `llm.max_cost` limits it."""
+
+    vintage_of: str | None = Field(default=None, description="Eval set whose next vintages are frozen every week.")
+    vintage_min: int = Field(default=20, ge=1, description="Newly resolved markets that make a vintage worthwhile.")
+    spend: bool = Field(default=False, description="Ask the models below about each new vintage.")
+    models: tuple[str, ...] = Field(default=(), description="Roster slugs.")
+    settle_s: int = Field(default=60, ge=0, description="A dump must lie unchanged this long before it is read.")
+
+
 class Settings(BaseSettings):
     """Every setting of Hindcast. Build with `load`."""
 
@@ -227,6 +237,7 @@ class Settings(BaseSettings):
     forecast: Forecast = Forecast()
     coverage: Coverage = Coverage()
     sample: Sample = Sample()
+    automation: Automation = Automation()
 
     @classmethod
     def settings_customise_sources(

@@ -50,15 +50,20 @@ def register_partitions() -> None:
     register()
 
 
+JOBS: Final[dict[str, Any]] = {
+    name: _job(name, assets, description)
+    for name, assets, description in (
+        (SUBMISSION_MONTH, ("submissions", "submission_index"), "A month of submissions: filter, embed, index."),
+        (COMMENT_MONTH, ("comments", "comment_index"), "A month of comments: filter, index."),
+        (MARKET_MONTH, ("markets", "market_prices"), "A close month of markets and their prices."),
+        (COVERAGE_MONTH, ("coverage_probe",), "Probe the markets of a close month."),
+        (FREEZE, ("eval_set",), "Freeze an eval set; its configuration is the run's."),
+        (PREDICT, ("zero_shot_forecasts", "retrieval_forecasts"), "Both arms of one model; spends model time."),
+        (EVALUATE, _SCORES, "Score everything that an eval set has, audit it, write the report."),
+    )
+}
+
+
 def jobs() -> list[Any]:
     """Return every job."""
-    return [
-        _job(SUBMISSION_MONTH, ("submissions", "submission_index"), "A month of submissions: filter, embed, index."),
-        _job(COMMENT_MONTH, ("comments", "comment_index"), "A month of comments: filter, index."),
-        _job(MARKET_MONTH, ("markets", "market_prices"), "A close month of markets and their prices."),
-        _job(COVERAGE_MONTH, ("coverage_probe",), "Probe the markets of a close month."),
-        _job(FREEZE, ("eval_set",), "Freeze an eval set; its configuration is the run's."),
-        _job(PREDICT, ("zero_shot_forecasts", "retrieval_forecasts"), "Both arms of one model; spends model time."),
-        _job(EVALUATE, _SCORES, "Score everything that an eval set has, audit it, write the report."),
-        register_partitions,
-    ]
+    return [*JOBS.values(), register_partitions]

@@ -38,6 +38,17 @@ threads = 1
 comments_per_thread = 2
 evidence_tokens = 500
 
+[decoding]
+zero_shot = {{ temperature = 0.1, max_tokens = 160 }}
+seed_queries = {{ temperature = 0.2, max_tokens = 120 }}
+reflection = {{ temperature = 0.3, max_tokens = 120 }}
+summary = {{ temperature = 0.1, max_tokens = 200 }}
+tally = {{ temperature = 0.1, max_tokens = 160 }}
+forecast = {{ temperature = 0.1, max_tokens = 160 }}
+repair = {{ temperature = 0.1, max_tokens = 120 }}
+compact = {{ temperature = 0.1, max_tokens = 120 }}
+json_only = {{ temperature = 0.1, max_tokens = 80 }}
+
 [forecast]
 runs = 1
 question_limit = {questions}
