@@ -62,7 +62,7 @@ def _csp_hash(script: str) -> str:
 
 def _content(gathered: Gathered) -> dict[str, Any]:
     stats = gathered.given.eval_set_stats
-    outcomes = dict(gathered.given.questions.group_by("outcome").len().iter_rows())
+    outcomes = dict(gathered.given.questions.group_by("outcome", maintain_order=True).len().iter_rows())
     return {
         "name": gathered.eval_set,
         "questions": gathered.given.questions.height,

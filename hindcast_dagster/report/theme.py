@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from typing import Any, Final, Literal, NamedTuple
 
 Mode = Literal["light", "dark"]
@@ -10,6 +11,7 @@ FONT: Final = "Inter, 'Helvetica Neue', Arial, sans-serif"
 WIDTH: Final = 560
 """Drawing width in pixels: legible when a phone shrinks the figure to its own width."""
 PNG_SCALE: Final = 2
+_CLIP: Final = re.compile(r"\bclip[0-9]+\b")
 
 
 class Palette(NamedTuple):
@@ -121,11 +123,15 @@ def config(mode: Mode) -> dict[str, Any]:
 
 
 def svg(spec: dict[str, Any]) -> str:
-    """Render a Vega-Lite specification to SVG."""
+    """Render a Vega-Lite specification to SVG, the same text for the same specification.
+
+    Vega numbers clip paths through the whole life of a process; here they are numbered within their own picture.
+    """
     import vl_convert
 
     rendered: str = vl_convert.vegalite_to_svg(json.dumps(spec))
-    return rendered
+    numbers: dict[str, int] = {}
+    return _CLIP.sub(lambda found: f"clip{numbers.setdefault(found[0], len(numbers))}", rendered)
 
 
 def png(spec: dict[str, Any]) -> bytes:

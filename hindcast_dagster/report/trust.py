@@ -51,7 +51,7 @@ def _leaks(gathered: Gathered) -> Card:
     if not isinstance(gathered.audit, Audit):
         return _absent("leaks", "Leak audit", gathered.audit)
     rows, stats = gathered.audit
-    by_kind = dict(rows.group_by("kind").len().sort("kind").iter_rows())
+    by_kind = dict(rows.group_by("kind", maintain_order=True).len().sort("kind").iter_rows())
     checked = [
         (name.capitalize(), f"{stats[name]:,}") for name in ("forecasts", "documents", "sightings") if name in stats
     ]
@@ -68,7 +68,7 @@ def _leaks(gathered: Gathered) -> Card:
 def _contamination(gathered: Gathered) -> Card:
     asked = gathered.scored.filter(pl.col("model") != BASELINE)
     counts = (
-        asked.group_by("model", "beyond_cutoff")
+        asked.group_by("model", "beyond_cutoff", maintain_order=True)
         .agg(pl.col("question_id").n_unique().alias("n"))
         .sort("model", "beyond_cutoff")
     )

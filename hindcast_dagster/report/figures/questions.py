@@ -21,12 +21,16 @@ def topics(gathered: Gathered, mode: Mode) -> Any:
     questions = gathered.given.questions
     if not questions.height:
         return None
-    counts = questions.group_by("topic").len("count").with_columns((pl.col("count") / questions.height).alias("share"))
+    counts = (
+        questions.group_by("topic", maintain_order=True)
+        .len("count")
+        .with_columns((pl.col("count") / questions.height).alias("share"))
+    )
     folded = (
         counts.with_columns(
             pl.when(pl.col("share") < FOLDED).then(pl.lit("Other")).otherwise(pl.col("topic")).alias("topic")
         )
-        .group_by("topic")
+        .group_by("topic", maintain_order=True)
         .agg(pl.col("count").sum(), pl.col("share").sum())
         .with_columns((pl.col("topic") == "Other").alias("last"))
         .sort(["last", "count", "topic"], descending=[False, True, False])
@@ -52,7 +56,7 @@ def scatter(gathered: Gathered, mode: Mode) -> Any:
     shown = (
         gathered.scored.filter(pl.col("price_at_t0").is_not_null())
         .join(cells.select("model", "arm", "panel"), on=["model", "arm"], how="inner")
-        .group_by("panel", "question_id")
+        .group_by("panel", "question_id", maintain_order=True)
         .agg(pl.col("prob_yes").mean(), pl.col("price_at_t0").first(), pl.col("outcome").first())
         .with_columns(pl.when(pl.col("outcome") == 1).then(pl.lit("Yes")).otherwise(pl.lit("No")).alias("resolved"))
         .sort("panel", "question_id")
@@ -93,7 +97,7 @@ def chosen_market(gathered: Gathered) -> str | None:
     moves = (
         gathered.prices.join(known, on="market_id", how="inner")
         .filter(pl.col("at") < pl.col("t0"))
-        .group_by("market_id")
+        .group_by("market_id", maintain_order=True)
         .agg(pl.len().alias("points"), (pl.col("price").max() - pl.col("price").min()).alias("move"))
         .filter(pl.col("points") > 2)  # noqa: PLR2004 - two points are no trajectory
         .sort(["move", "market_id"], descending=[True, False])
@@ -115,7 +119,7 @@ def trajectory(gathered: Gathered, mode: Mode) -> Any:
     forecasts = named(
         gathered,
         made.filter((pl.col("question_id") == market) & (pl.col("model") != BASELINE))
-        .group_by("model", "arm", "t0")
+        .group_by("model", "arm", "t0", maintain_order=True)
         .agg(pl.col("prob_yes").mean())
         .with_columns(pl.col("t0").map_elements(iso, return_dtype=pl.String).alias("when"))
         .sort("model", "arm", "t0"),

@@ -107,7 +107,7 @@ def grouped(gathered: Gathered, rows: Iterable[tuple[str, list[Field]]]) -> list
 
 def per_cell(frame: pl.DataFrame, *values: pl.Expr) -> dict[tuple[str, str], dict[str, Any]]:
     """Return aggregates of a frame by (model, arm)."""
-    rows = frame.group_by("model", "arm").agg(*values).iter_rows(named=True)
+    rows = frame.group_by("model", "arm", maintain_order=True).agg(*values).iter_rows(named=True)
     return {(row["model"], row["arm"]): row for row in rows}
 
 

@@ -118,7 +118,7 @@ def event_sums(gathered: Gathered) -> Table:
     """Return how far the legs of an event add up to more or less than what happened."""
     frame = (
         gathered.tables["event_sums"]
-        .group_by("model", "arm")
+        .group_by("model", "arm", maintain_order=True)
         .agg(
             pl.len().alias("events"),
             pl.col("legs").mean(),

@@ -122,7 +122,12 @@ def strata_table(gathered: Gathered, by: str, title: str) -> Table:
     strata = gathered.tables["strata"].filter(pl.col("by") == by)
     sizes: dict[str, int] = {}
     if by in {"topic", "duration"}:
-        sizes = dict(gathered.given.questions.group_by(by).len().sort("len", by, descending=[True, False]).iter_rows())
+        sizes = dict(
+            gathered.given.questions.group_by(by, maintain_order=True)
+            .len()
+            .sort("len", by, descending=[True, False])
+            .iter_rows()
+        )
     found = {(row["model"], row["arm"], row["stratum"]): row for row in strata.iter_rows(named=True)}
     names = [name for name in (sizes if by == "topic" else STRATA_ORDER) if name in set(strata["stratum"])]
     rows = [
