@@ -177,9 +177,10 @@ def _emit(obj: Context, manifest: Any, eval_set: str) -> None:
     document = {"eval_set": eval_set, "model": model, "rows": manifest.rows, "checks": checks, **stats}
     statuses = ", ".join(f"{count} {name}" for name, count in stats["statuses"].items())
     lines = [f"{stats['arm']} / {model} on {eval_set}: {manifest.rows} forecasts ({statuses or 'none'})."]
-    if stats["missing"]:
-        reason = "the money limit was reached" if stats["stopped"] else "they failed or were not asked for"
-        lines.append(f"{stats['missing']} are missing: {reason}; run the same command again.")
+    if stats["stopped"]:
+        lines.append(f"{stats['missing']} are missing: the money limit was reached. Run the same command again.")
+    if failed := stats["statuses"].get("failed"):
+        lines.append(f"{failed} failed (see `hindcast forecast show`); the next run tries them again.")
     flags = stats["contamination"]
     if flags["before_cutoff"] or flags["no_cutoff"]:
         lines.append(

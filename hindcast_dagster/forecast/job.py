@@ -1,11 +1,14 @@
 """A job: one arm, one model, one eval set; what is to be forecast and what is already there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from filelock import FileLock, Timeout
+
 from hindcast_dagster.archive.protocol import Archive, ArchiveView
-from hindcast_dagster.errors import UsageError
+from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.forecast import fields, records
 from hindcast_dagster.forecast.forecaster import Forecaster
 from hindcast_dagster.forecast.nowhere import Nowhere
@@ -68,6 +71,26 @@ class Job:
     def pending(self) -> list[Unit]:
         """Return the forecasts that nobody has made. A `failed` one counts as not made: it is tried again."""
         return [unit for unit in self.units() if unit.identity.forecast_id not in self.done]
+
+
+@contextmanager
+def alone(job: Job) -> Iterator[None]:
+    """Hold the job for this process: two at once would pay for every forecast twice. Raises `NotReady`.
+
+    The lock is the operating system's: it goes with its process, also after kill -9.
+    """
+    job.journal.path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(job.journal.path / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise NotReady(
+            f"Another process is making the forecasts of {job.arm.arm} / {job.model} on {job.eval_set}: wait for it."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def take_stock(job: Job, *, overwrite: bool, dry: bool = False) -> None:

@@ -38,10 +38,11 @@ CATEGORIES: Final = ("narrow_range", "underdog", "uncertain", "favorite", "broad
 """The five prior categories of the forecast prompt, in its order (paper, B.2)."""
 
 _PRIOR: Final = re.compile(
-    r"prior\s*(?:P\s*\(\s*Yes\s*\))?\s*(?:=|:|is|of)\s*(?P<p>[0-9]*\.?[0-9]+\s?%?)"
-    r"(?:[^.;]{0,20}?category\s*(?P<category>[1-5]))?",
+    r"prior\b.{0,20}?P\s*\(\s*Yes\s*\)\s*(?:=|:|is|of)\s*(?P<p>(?>[0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)(?:\s?%)?)"
+    r"(?!\s*(?:-|\u2013|to\b|[0-9%]))(?:[^;]{0,20}?category\s*(?P<category>[1-5])\b)?",
     re.IGNORECASE,
 )
+"""The sentence that the forecast prompt asks for; a range is no prior."""
 _KEPT: Final = 20_000  # characters of an unparsed reply that are kept
 
 

@@ -4,10 +4,9 @@ What belongs here: the state of one research and its rounds. The cutoff is not h
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from hindcast_dagster.archive.protocol import ArchiveView
 from hindcast_dagster.evidence import cues
@@ -17,7 +16,8 @@ from hindcast_dagster.forecast.calls import Caller
 from hindcast_dagster.forecast.fields import fields, options
 from hindcast_dagster.forecast.pool import Found, Harvest, Pool
 from hindcast_dagster.forecast.queries import Query, read_queries, search
-from hindcast_dagster.llm.parse import Refusal, ToolCall, probability, single_object, texts, tool_calls
+from hindcast_dagster.forecast.replies import Reflection, object_of, read_reflection
+from hindcast_dagster.llm.parse import ToolCall
 from hindcast_dagster.llm.protocol import Completion
 from hindcast_dagster.prompts.loader import load
 from hindcast_dagster.questions.question import Question
@@ -32,15 +32,6 @@ NOTHING: Final = "(none yet)"
 _REPORT_SHARE: Final = 4
 """A report may take a quarter of the context of a later call."""
 _REMARKS: Final = 12  # remarks of tools that are told to the model
-
-
-class Reflection(NamedTuple):
-    """What a reflection says."""
-
-    confidence: float | None
-    missing: list[str]
-    queries: list[Query]
-    lookups: list[ToolCall]
 
 
 @dataclass
@@ -123,7 +114,7 @@ class Research:
     async def _seed(self) -> list[Query]:
         count = self.agent.seed_queries
         user = load("research_queries").fill(trusted={"task": self.task, "count": str(count)})
-        found = _object("seed_queries", await self._ask("seed_queries", user, schemas.QUERIES), "queries")
+        found = object_of("seed_queries", await self._ask("seed_queries", user, schemas.QUERIES), "queries")
         asked = read_queries(found.get("queries"), limit=count)
         self.remarks = asked.problems
         self.fallback = not asked.queries
@@ -175,15 +166,9 @@ class Research:
         )  # fmt: skip
         self.remarks = []
         done = await self._ask("reflection", user, schemas.REFLECTION)
-        found = _object("reflection", done, "queries", "confidence")
-        asked = read_queries(found.get("queries"), limit=agent.follow_ups_max, known=self.asked)
-        self.remarks += asked.problems
-        return Reflection(
-            confidence=probability(found.get("confidence")),
-            missing=texts(found.get("missing"), limit=10),
-            queries=asked.queries,
-            lookups=_calls(found.get("lookups"), done),
-        )
+        found = read_reflection(done, asked=self.asked, limit=agent.follow_ups_max)
+        self.remarks += found.problems
+        return found
 
     async def _look_up(self, calls: Sequence[ToolCall], number: int) -> None:
         """Make the model's look-ups; what they bring is new evidence of the round that follows."""
@@ -192,21 +177,3 @@ class Research:
         looked = await self.local(lambda: toolbox.look_up(self.view, calls, limit=self.agent.lookups))
         self.pool.look_up(looked.documents, round_=number)
         self.remarks += looked.remarks
-
-
-def _object(kind: str, done: Completion, *having: str) -> dict[str, Any]:
-    """Return the object of a reply, or one that holds only the refusal; either way it is recorded."""
-    found: dict[str, Any] | Refusal = (
-        Refusal("unfinished_thought", "") if done.unfinished_thought else single_object(done.text, having=having)
-    )
-    refusal = found.reason if isinstance(found, Refusal) else None
-    tracing.note(kind, kind="parse", refusal=refusal)
-    return {"refusal": refusal} if isinstance(found, Refusal) else found
-
-
-def _calls(value: object, done: Completion) -> list[ToolCall]:
-    """Return the look-ups of a reflection: of its list, and objects beside it. Calls inside a thought do not count."""
-    if done.unfinished_thought:
-        return []
-    items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-    return [call for item in items for call in tool_calls(json.dumps(item))] + tool_calls(done.text)

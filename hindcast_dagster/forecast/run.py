@@ -14,7 +14,7 @@ from hindcast_dagster.errors import UsageError
 from hindcast_dagster.forecast import arms, money
 from hindcast_dagster.forecast import plan as planning
 from hindcast_dagster.forecast.contamination import Contamination, sift
-from hindcast_dagster.forecast.job import Job, take_stock
+from hindcast_dagster.forecast.job import Job, alone, take_stock
 from hindcast_dagster.forecast.records import NO_MODEL, journal_of, mode_of
 from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.forecast.tracing import TracedModel
@@ -57,6 +57,14 @@ def build(
     """
     order = _Order(arm, model, eval_set, runs=runs, limit=limit, chat=chat, archive=archive, name=name)
     ready = _prepare(store, settings, order)
+    with alone(ready.job):
+        return _forecast(store, settings, ready, progress=progress, overwrite=overwrite, max_cost=max_cost)
+
+
+def _forecast(
+    store: Store, settings: Settings, ready: "_Ready", *, progress: Progress | None, overwrite: bool,
+    max_cost: float | None,
+) -> Manifest:  # fmt: skip
     take_stock(ready.job, overwrite=overwrite)
     price = money.price_of(settings, ready.job.model)
     pending = ready.job.pending()

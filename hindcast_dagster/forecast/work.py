@@ -37,10 +37,12 @@ class Work:
     stopped: bool = False
     """The money limit ended the work before every unit was done."""
     _total: int = field(default=0, init=False)
+    _untried: bool = field(default=True, init=False)
+    """No forecast of this job was ever finished, so nothing shows that the arm works."""
 
     async def do(self, units: Sequence[Unit], *, concurrency: int) -> None:
         """Forecast all units with at most `concurrency` at once. Raises what ended the work early."""
-        self._total = len(units)
+        self._total, self._untried = len(units), not self.job.done
         waiting = iter(units)  # shared by the workers: memory stays flat however many units there are
         self._tell("")
         try:
@@ -65,7 +67,7 @@ class Work:
         self.job.done[record.forecast_id] = record
         self.finished += 1
         self.failed += forecast.status == "failed"
-        if self.failed == self.finished >= min(HOPELESS, self._total):
+        if self._untried and self.failed == self.finished >= min(HOPELESS, self._total):
             raise UsageError(f"Every forecast of {self.job.arm.arm} fails; the first error: {forecast.extra['error']}")
         self._tell(unit.question.id)
 

@@ -283,12 +283,37 @@ def test_look_ups_work_and_what_cannot_be_made_is_told() -> None:
 
 
 def test_tool_calls_inside_a_thought_are_not_made() -> None:
-    from hindcast_dagster.llm.parse import tool_calls
+    from tests.scripted_llm import Script as Stages
+    from tests.scripted_llm import ScriptedModel, Stage
 
-    thought = '<think>{"tool": "getpostcoreinfo", "arguments": {"post_id": "p2"}}</think>{"queries": ["x"]}'
-    assert tool_calls(thought) == []
-    script = Script(answers={"reflection": json.dumps({"confidence": 0.1, "queries": ["x"], "lookups": "p2"})})
-    assert steps(made(script), "lookup", "getpostcoreinfo") == []
+    call = '{"tool": "getpostcoreinfo", "arguments": {"post_id": "p2"}}'
+    thoughtful = f'<think>I could {call} now</think>{{"confidence": 0.1, "queries": ["something new"]}}'
+    unfinished = f"<think>{call} and {call}"
+    for reply, rounds in ((thoughtful, 2), (unfinished, 1)):
+        model = ScriptedModel(Stages(Stage("reflection", "Reflect briefly", [reply]), Stage("rest", "", [BAD])))
+        forecast = made(model)  # type: ignore[arg-type]
+        assert steps(forecast, "lookup", "getpostcoreinfo") == []
+        assert forecast.rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("said", "category", "value"),
+    [
+        ("Prior P(Yes) = 0.30, category 2. Then ...", "underdog", 0.3),
+        ("Prior P(Yes) = .05 (category 1).", "narrow_range", 0.05),
+        ("My prior for this: P(Yes) is 35%, category 3", "uncertain", 0.35),
+        ("Prior P(Yes) = 0.85.", None, 0.85),
+        ("Prior P(Yes) = 0.4-0.6, category 3", None, None),
+        ("Prior P(Yes) = 40 to 60 %", None, None),
+        ("The prior is 1 in 10.", None, None),
+        ("Prior P(Yes) = 65, category 4", "favorite", None),
+        ("", None, None),
+    ],
+)
+def test_the_stated_prior_is_read_and_never_guessed(said: str, category: str | None, value: float | None) -> None:
+    reply = json.dumps({"prob_yes": 0.5, "reasoning": said})
+    forecast = made(Script(answers={"forecast": reply}), settings=agent(rounds=1))
+    assert (forecast.prior_category, forecast.prior_yes) == (category, value)
 
 
 def test_a_post_that_gives_orders_stays_a_quotation() -> None:

@@ -347,3 +347,27 @@ def test_one_arm_under_two_settings_gets_two_names(asked: dict[str, Any]) -> Non
     assert sorted(set(frame(asked)["arm"])) == ["zero_shot", "zero_shot_json"]
     with pytest.raises(UsageError, match="is taken"):
         run(other, chat=Script(), runs=1, name="market_price")
+
+
+def test_two_processes_do_not_pay_for_the_same_forecasts(asked: dict[str, Any]) -> None:
+    from filelock import FileLock
+
+    from hindcast_dagster.errors import NotReady
+
+    folder = asked["store"].area("journal", "zero_shot_forecasts", "scripted", "small")
+    folder.mkdir(parents=True)
+    chat = Script()
+    with FileLock(folder / ".lock"), pytest.raises(NotReady, match="Another process"):
+        run(asked, chat=chat)
+    assert chat.calls == []
+    run(asked, chat=chat)
+    assert len(chat.calls) == 8
+
+
+def test_a_forecast_that_keeps_failing_does_not_keep_the_others_from_being_sealed(asked: dict[str, Any]) -> None:
+    Flaky.fails = True
+    for _ in range(2):
+        manifest = run(asked, arm=f"{HERE}:Flaky", model="none", runs=1)
+        assert manifest.stats["statuses"] == {"failed": 1, "ok": 3}
+    failed = frame(asked).filter(frame(asked)["status"] == "failed")
+    assert failed["prob_yes"].to_list() == [None]
