@@ -4,8 +4,9 @@
     python benchmarks/corpus.py --scaling        time and memory at 0.1, 0.5, 1 and 2 million lines
     python benchmarks/corpus.py --lines 100000 --keep /tmp/month
 
-The month is made here: comments in Arctic Shift's shape, about 1.7 KB a line, 3,000 subreddits of which the 20 kept ones
-make up about 3 %, one zstd frame with a 2 GiB window. Every measurement is a fresh process; the best of `--repeat`.
+The month is made here: comments in Arctic Shift's shape, about 1.7 KB a line, 3,000 subreddits of which the 20 kept
+ones make up about 3 %, one zstd frame with a 2 GiB window. Every measurement is a fresh process; the best of
+`--repeat`.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import zstandard
 MONTH, START, SECONDS = "2024-06", 1_717_200_000, 30 * 86_400
 PEER_LINES_PER_S = 47_550  # what a widely used multiprocess script reported for itself on such a machine
 KEPT_SHARE, SUBREDDITS = 0.03, 3_000
+MIN_SCORE, MIN_WORDS = 5, 20
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -68,10 +70,12 @@ def _comment(rng: random.Random, words: list[str], number: int, lines: int, name
     record = {
         "_meta": {"retrieved_2nd_on": created + 130_000 + rng.randrange(900)},
         "all_awardings": [], "author": author, "author_flair_richtext": [], "author_flair_type": "text",
-        "author_fullname": f"t2_{rng.randrange(36**8):x}", "awarders": [], "body": body, "collapsed_because_crowd_control": None,
+        "author_fullname": f"t2_{rng.randrange(36**8):x}", "awarders": [], "body": body,
+        "collapsed_because_crowd_control": None,
         "controversiality": 0, "created": created, "created_utc": created, "downs": 0, "edited": False, "gilded": 0,
         "gildings": {}, "id": own, "link_id": f"t3_{link}", "mod_reports": [], "name": f"t1_{own}",
-        "parent_id": f"t3_{link}", "permalink": f"/r/{name}/comments/{link}/{rng.choice(words)}_{rng.choice(words)}/{own}/",
+        "parent_id": f"t3_{link}",
+        "permalink": f"/r/{name}/comments/{link}/{rng.choice(words)}_{rng.choice(words)}/{own}/",
         "replies": "", "retrieved_on": created + 15, "score": score, "send_replies": True, "subreddit": name,
         "subreddit_id": f"t5_{zlib.crc32(name.encode()):x}", "subreddit_name_prefixed": f"r/{name}",
         "subreddit_type": "public", "total_awards_received": 0, "treatment_tags": [], "ups": score, "user_reports": [],
@@ -95,8 +99,8 @@ def usual_script(dump: Path, out: Path, *, everything: bool) -> None:
                     (everything or record["subreddit"].lower() in kept)
                     and record["author"] != "[deleted]"
                     and record["body"] not in {"[deleted]", "[removed]"}
-                    and record["score"] >= 5
-                    and len(record["body"].split()) >= 20
+                    and record["score"] >= MIN_SCORE
+                    and len(record["body"].split()) >= MIN_WORDS
                 ):
                     target.write(line + "\n")
 
@@ -136,9 +140,9 @@ def whole_command(dump: Path, repeat: int) -> float:
     times = []
     for _ in range(repeat):
         with tempfile.TemporaryDirectory(dir=dump.parent) as folder:
-            arguments = ["corpus", "build", "--month", MONTH, "--kind", "comments", "--dump", str(dump)]
+            where = ["--month", MONTH, "--kind", "comments", "--dump", str(dump), "--data-root", folder]
             begun = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code, *arguments, "--data-root", folder], capture_output=True, check=True)
+            subprocess.run([sys.executable, "-c", code, "corpus", "build", *where], capture_output=True, check=True)
             times.append(time.perf_counter() - begun)
     return min(times)
 
@@ -183,8 +187,11 @@ def scaling(folder: Path, repeat: int) -> None:
         write_month(dump, lines)
         for task in ("pipeline:20", "pipeline:all"):
             found = best(task, dump, repeat)
-            print(f"{lines:>9,} lines  {task:<13}{found['seconds']:7.2f} s  {found['seconds'] / lines * 1e6:6.2f} us/line"
-                  f"  {found['mib']:6.0f} MiB", flush=True)  # fmt: skip
+            each = found["seconds"] / lines * 1e6
+            print(
+                f"{lines:>9,} lines  {task:<13}{found['seconds']:7.2f} s {each:6.2f} us/line {found['mib']:6.0f} MiB",
+                flush=True,
+            )
         dump.unlink()
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from hindcast_dagster.markets.read import all_markets
 from hindcast_dagster.questions.load import load as load_questions
 from hindcast_dagster.sample.filler import OUTSIDE, SUBREDDITS
 from hindcast_dagster.sample.model import Status
+from hindcast_dagster.sample.people import BOTS
 from hindcast_dagster.sample.server import serve
 from hindcast_dagster.sample.world import World, generate
 from hindcast_dagster.sample.write import write
@@ -60,6 +62,19 @@ def test_the_corpus_counts_what_was_planted(world: World, store: Store, settings
             assert found.kept == planted.pop("kept")
             assert {reason: count for reason, count in found.dropped.items() if count} == planted
             assert found.stats["health"]["verdict"] != "hollow"
+
+
+def test_a_list_of_bots_drops_their_posts_too(world: World, store: Store, tmp_path: Path) -> None:
+    write(store, world)
+    bots = tmp_path / "bots.txt"
+    bots.write_text("\n".join(BOTS).lower(), encoding="utf-8")
+    settings = load(data_root=str(store.root), corpus={"bots_file": bots})
+    month = world.months[0]
+    corpus.build(store, settings, month=month, kind="comments")
+    found, planted = ledger.read(store, month, "comments"), world.ledger("comments", month)
+    by_bots = [post.fate for post in world.posts["comments", month] if post.author in BOTS]
+    assert found.dropped["bot"] == len(by_bots) - by_bots.count("other_subreddit")
+    assert found.kept == planted["kept"] - by_bots.count("kept") < planted["kept"]
 
 
 def test_markets_come_out_with_their_planted_outcomes(world: World, fetched: tuple[Store, Settings]) -> None:
