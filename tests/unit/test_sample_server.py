@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from hindcast_dagster.clock import DAY
+from hindcast_dagster.sample.reach import reachable
 from hindcast_dagster.sample.server import serve
 from hindcast_dagster.sample.world import World, generate
+from hindcast_dagster.settings import load
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +126,18 @@ def test_some_histories_are_stale_or_missing(world: World, api: httpx.Client) ->
     assert min(ages) > 8 * DAY
     for market in missing:
         assert _get(api, "/v2/prices-history", token_id=market.yes_token)["data"] == []
+
+
+def test_settings_that_name_the_sample_reach_its_markets_and_others_stay_as_they_are() -> None:
+    plain = load()
+    with reachable(plain) as found:
+        assert found is plain
+    with reachable(load(polymarket={"source": "sample"}, sample={"months": 2, "seed": 4})) as found:
+        urls = {found.polymarket.gamma_url, found.polymarket.clob_url, found.polymarket.data_url}
+        with httpx.Client(base_url=urls.pop(), trust_env=False) as client:
+            listed = {row["conditionId"] for row in _walk(client, closed="true")}
+    assert not urls
+    assert listed == {key for key, golden in generate(months=2, seed=4).golden.items() if golden.status != "open"}
 
 
 def test_an_unknown_path_is_404(api: httpx.Client) -> None:
