@@ -41,8 +41,11 @@ def run(
     Example: hindcast forecast run --arm zero_shot --model qwen3-8b --eval-set demo --runs 5
 
     Interrupt it whenever you like, even with kill -9: run the same command again and only what was in flight is lost.
+    The baselines of the eval set are made along with the first arm.
     """
+    from hindcast_dagster.forecast import baselines as basing
     from hindcast_dagster.forecast import run as running
+    from hindcast_dagster.forecast.records import BASELINES
 
     obj: Context = context.obj
     options: dict[str, Any] = {"arm": arm, "model": model, "eval_set": eval_set, "runs": runs, "limit": limit}
@@ -55,6 +58,9 @@ def run(
         manifest = running.build(
             obj.store, obj.settings, overwrite=overwrite, max_cost=max_cost, progress=progress, **options
         )
+    if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
+        with obj.progress("baselines") as progress:
+            basing.build(obj.store, obj.settings, eval_set=eval_set, progress=progress)
     _emit(obj, manifest, eval_set)
 
 

@@ -172,3 +172,23 @@ def test_the_baselines_are_a_command_that_needs_no_archive(ready: Store, capsys:
     code, found = hindcast(ready, "forecast", "baselines", "--eval-set", "small", capsys=capsys)
     assert (code, found["rows"], found["runs"]) == (0, 8, 1)
     assert "hindcast archive build" in found["left_out"]["evidence_count"]
+
+
+class Half:
+    arm, version, uses_archive = "half", "1", False
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Any:
+        from hindcast_dagster.forecast.forecaster import Forecast
+
+        return Forecast(prob_yes=0.5)
+
+
+def test_the_first_run_makes_the_baselines_too(ready: Store, capsys: Any) -> None:
+    arm = "tests.unit.test_forecast_import:Half"
+    code, found = hindcast(ready, "forecast", "run", "--arm", arm, "--eval-set", "small", "--runs", "2", capsys=capsys)
+    assert (code, found["rows"], found["identical_runs"]) == (0, 4, True)
+    assert set(records.all_forecasts(ready, "small")["arm"]) >= {"half", "market_price", "constant_half"}
+    code, planned = hindcast(
+        ready, "forecast", "run", "--arm", arm, "--eval-set", "small", "--runs", "3", "--dry-run", capsys=capsys
+    )
+    assert (code, planned["done"], planned["pending"], planned["calls"]) == (0, 4, 2, None)
