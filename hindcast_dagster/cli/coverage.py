@@ -26,7 +26,7 @@ def probe(
     closed_from: Annotated[str | None, typer.Option(help="First close: a date or an instant.")] = None,
     closed_to: Annotated[str | None, typer.Option(help="Last close; a date is meant with its whole day.")] = None,
     eval_set: Annotated[
-        str | None, typer.Option("--eval-set", help="The markets of this eval set, each at its own t0.")
+        str | None, typer.Option("--eval-set", help="The markets of this eval set; with --as-of t0 at its t0s.")
     ] = None,
     model: Annotated[
         str, typer.Option("--model", help="The judge: a model of the roster, or evidence_count (no model).")

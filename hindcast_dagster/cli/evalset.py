@@ -253,18 +253,29 @@ _SUMMARY = (
 )  # fmt: skip
 
 
+_TOLD_APART = ("selection", "funnel")  # their nested values read better as lines
+
+
 def _summary(name: str, document: dict[str, Any]) -> Table:
     table = Table("what", "value", title=f"eval set {name}: {len(document['questions'])} questions")
     for key in ("excluded", *_SUMMARY):
         value = document[key]
-        if value not in (None, {}):
-            table.add_row(key, _said(value))
+        if value not in (None, {}) and key not in _TOLD_APART:
+            said = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+            table.add_row(key, said)
+    table.add_row("funnel", "\n".join(map(_step, document["funnel"] or [])))
+    taken = (document["selection"] or {}).get("taken", [])
+    table.add_row("taken", "\n".join(f"{x['outcome']}, {x['topic']}: {x['taken']} of {x['available']}" for x in taken))
+    table.add_row("contamination", "\n".join(map(_exposure, document["contamination"])))
     return table
 
 
-def _said(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {inner}" for name, inner in value.items())
-    if isinstance(value, list):
-        return "\n".join(" ".join(str(inner) for inner in row.values() if inner is not None) for row in value)
-    return str(value)
+def _step(step: dict[str, Any]) -> str:
+    share = "" if step["no_share"] is None else f", {step['no_share']:.0%} No"
+    return f"{step['step']}: {step['markets']} markets in {step['events']} events{share}"
+
+
+def _exposure(row: dict[str, Any]) -> str:
+    if row["knowledge_until"] is None:
+        return f"{row['model']}: cutoff unknown"
+    return f"{row['model']} (knows until {row['knowledge_until']}): {row['after']} after it, {row['before']} before"

@@ -51,13 +51,10 @@ def funnel(
     """
     listed = markets.rename({"market_id": "id"})
     steps = [
-        FunnelStep.of("binary markets" if _binary(listed) else "markets", listed),
+        FunnelStep.of("markets", listed),
+        FunnelStep.of("binary markets", listed.filter(pl.col("excluded").ne_missing("not_binary"))),
         FunnelStep.of("resolved Yes or No", listed.filter(pl.col("outcome").is_not_null())),
         FunnelStep.of("with a t0 and a price", pool),
         *(step for step in selection if step.step != "pool"),
     ]
     return [step._asdict() for step in steps]
-
-
-def _binary(markets: pl.DataFrame) -> bool:
-    return markets.filter(pl.col("excluded") == "not_binary").is_empty()

@@ -28,8 +28,11 @@ def market_id(number):
 
 
 def seal(store, count=12, *, prices=None):
-    """Markets 1.. : every third Yes, two topics, events of three; market 0 was voided."""
-    rows = [market_row(market_id=market_id(0), outcome=None, excluded="void_50_50")]
+    """Markets 1.. : every third Yes, two topics, events of three; market 0 was voided and market 99 has three outcomes."""
+    rows = [
+        market_row(market_id=market_id(0), outcome=None, excluded="void_50_50"),
+        market_row(market_id=market_id(99), outcome=None, excluded="not_binary"),
+    ]
     rows += [
         market_row(
             market_id=market_id(number), outcome="Yes" if number % 3 == 0 else "No", event_id=f"e{number // 3}",
@@ -73,7 +76,7 @@ def test_balanced_without_a_probe_takes_all_of_the_rarer_outcome(store, settings
     seal(store)
     manifest = make(store, settings, choice=Choice(balanced=True))
     assert manifest.stats["outcomes"] == {"No": 4, "Yes": 4}
-    assert manifest.stats["excluded"] == {"not_needed_for_balance": 4, "void_50_50": 1}
+    assert manifest.stats["excluded"] == {"not_binary": 1, "not_needed_for_balance": 4, "void_50_50": 1}
 
 
 def test_a_probe_keeps_what_it_calls_strong(store, settings):
@@ -81,7 +84,9 @@ def test_a_probe_keeps_what_it_calls_strong(store, settings):
     seal_probe(store, {number: "strong" if number in {1, 2, 3, 6, 7} else "weak" for number in range(1, 13)})
     manifest = make(store, settings, size=6)
     assert {3, 6} <= numbers(store) <= {1, 2, 3, 6, 7}
-    assert manifest.stats["excluded"] == {"evidence_weak": 7, "not_needed_for_balance": 1, "void_50_50": 1}
+    assert manifest.stats["excluded"] == {
+        "evidence_weak": 7, "not_binary": 1, "not_needed_for_balance": 1, "void_50_50": 1,
+    }  # fmt: skip
     assert manifest.stats["judge"] == "evidence_count"
 
 
@@ -91,6 +96,7 @@ def test_the_funnel_is_told_from_the_listing_on(store, settings):
     manifest = make(store, settings, choice=Choice(balanced=True, per_event=1))
     steps = [(step["step"], step["markets"], step["no_share"]) for step in manifest.stats["funnel"]]
     assert steps == [
+        ("markets", 14, 0.666667),
         ("binary markets", 13, 0.666667),
         ("resolved Yes or No", 12, 0.666667),
         ("with a t0 and a price", 12, 0.666667),
