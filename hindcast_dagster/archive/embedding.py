@@ -93,11 +93,18 @@ class SentenceEmbedder:
         self.identity = _identity(settings, self._model)
 
     def documents(self, texts: Sequence[str]) -> "Vectors":
-        """Embed documents. Raises `EmbeddingRefused` naming a text by its position."""
+        """Embed documents. Raises `EmbeddingRefused` naming a text by its position, or the worker that failed."""
         if not texts:
             return _empty(self.identity.dimension)
+        for position, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise EmbeddingRefused(f"Text {position} of {len(texts)} is a {type(text).__name__}, not text.")
         with self._lock:
-            vectors = self._model.encode_document(list(texts), **self._arguments(pooled=True))
+            try:
+                vectors = self._model.encode_document(list(texts), **self._arguments(pooled=True))
+            except (RuntimeError, ValueError) as error:
+                self.close()  # a pool that lost a worker would be waited for
+                raise EmbeddingRefused(f"The embedding model failed on {len(texts)} texts: {error}.") from error
         return checked(vectors, self.identity.dimension, count=len(texts))
 
     def queries(self, texts: Sequence[str]) -> "Vectors":

