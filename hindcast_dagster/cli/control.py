@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group.command("unsealed")(unsealed)
     group.command("placebo")(placebo)
     group.command("effects")(effects)
+    group.command("selection")(selection)
     app.add_typer(group, name="control")
 
 
@@ -62,6 +63,21 @@ def effects(context: typer.Context, *, eval_set: EvalSet) -> None:
     given.emit({"eval_set": eval_set, "effects": rows}, text=_table(rows))
 
 
+def selection(context: typer.Context, *, eval_set: EvalSet) -> None:
+    """Show every cell with and without early closers, decided markets, and markets that the probe calls strong.
+
+    Example: hindcast control selection --eval-set first --json
+    """
+    from hindcast_dagster.contracts.scores import SELECTION
+    from hindcast_dagster.leakage import selection as measured
+    from hindcast_dagster.storage.tables import read_table
+
+    given: Context = context.obj
+    measured.build(given.store, eval_set=eval_set)
+    rows = read_table(given.store.partition(SELECTION.name, eval_set).require(), SELECTION).to_dicts()
+    given.emit({"eval_set": eval_set, "effects": rows}, text=_selection_table(rows))
+
+
 def _run(given: Context, **asked: Any) -> None:
     from hindcast_dagster.leakage import controls
 
@@ -87,4 +103,16 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     for row in rows:
         numbers = (row[name] for name in ("accuracy", "accuracy_control", "brier", "brier_control"))
         table.add_row(row["kind"], row["model"], row["topic"] or "all", str(row["n"]), *(f"{x:.4f}" for x in numbers))
+    return table
+
+
+def _selection_table(rows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table()
+    for name in ("model", "arm", "effect", "side", "questions", "n", "accuracy", "Brier"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        names = (row[name] for name in ("model", "arm", "effect", "side", "questions", "n"))
+        table.add_row(*map(str, names), f"{row['accuracy']:.4f}", f"{row['brier']:.4f}")
     return table

@@ -118,3 +118,28 @@ CONTROLS: Final = Contract(
         within("brier_control", 0, 1),
     ),
 )
+
+SELECTION: Final = Contract(
+    name="selection_effects",
+    version=1,
+    schema=pa.schema(
+        [
+            column("model", TEXT),
+            column("arm", TEXT),
+            column("effect", TEXT),  # early_close | decided_at_t0 | strong_at_close | strong_at_t0
+            column("side", TEXT),  # with | without | all
+            column("questions", pa.int64()),
+            column("n", pa.int64()),  # forecasts
+            column("accuracy", pa.float64()),
+            column("brier", pa.float64()),
+        ]
+    ),
+    primary_key=("model", "arm", "effect", "side"),
+    order=("model", "arm", "effect", "side"),
+    expectations=(
+        *not_null("model", "arm", "n"),
+        unique("model", "arm", "effect", "side"),
+        within("accuracy", 0, 1),
+        within("brier", 0, 1),
+    ),
+)
