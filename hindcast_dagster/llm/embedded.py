@@ -48,6 +48,8 @@ def weights() -> Path:
 class EmbeddedTransport:
     """llama.cpp in this process."""
 
+    slots: int | None = SLOTS
+
     def __init__(self, entry: Entry) -> None:
         self._entry = entry.model_copy(update={"dialect": "llama_cpp"})
         self._path = weights()

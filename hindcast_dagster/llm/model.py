@@ -64,6 +64,9 @@ class Reply(NamedTuple):
 class Transport(Protocol):
     """One request to one backend."""
 
+    slots: int | None
+    """Requests that it can work on at once, when that is fewer than a setting may ask for; None: no bound."""
+
     async def start(self) -> None:
         """Load or connect, once. Raises `NotReady` when that fails."""
         ...
@@ -108,7 +111,7 @@ class Model:
     def __init__(self, entry: Entry, transport: Transport, options: Llm) -> None:
         self.entry, self.totals = entry, Totals()
         self._transport, self._options = transport, options
-        self._gate = Gate(options.concurrency)
+        self._gate = Gate(min(options.concurrency, transport.slots or options.concurrency))
         self._starting = asyncio.Lock()
         self._ready = False
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -28,6 +28,8 @@ _MAY_PASS: Final = frozenset({408, 409, 425, 429})
 class OpenAITransport:
     """One server."""
 
+    slots: int | None = None
+
     def __init__(self, entry: Entry, base_url: str, *, key: str | None = None) -> None:
         self._entry, self._base_url = entry, _checked(base_url)
         self._key = key or _key(entry)

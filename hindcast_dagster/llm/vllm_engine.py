@@ -20,6 +20,8 @@ from hindcast_dagster.settings import Llm
 class VllmTransport:
     """One engine, in the event loop that starts it."""
 
+    slots: int | None = None
+
     def __init__(self, entry: Entry, options: Llm) -> None:
         self._entry, self._options = entry, options
         self._engine: Any = None
