@@ -46,7 +46,7 @@ _NOTE: Final = re.compile(
     re.IGNORECASE,
 )
 _TITLE: Final = re.compile(
-    r"\s*[(\[](?:[^)\]]{0,40}\b)?(?:resolved|resolution|closed|settled|ended|outcome|updated?)\b[^)\]]{0,80}[)\]]",
+    r"[(\[](?:[^)\]]{0,40}\b)?(?:resolved|resolution|closed|settled|ended|outcome|updated?)\b[^)\]]{0,80}[)\]]",
     re.IGNORECASE,
 )
 
@@ -71,5 +71,6 @@ def split_rules(description: str) -> Split:
 
 def split_title(question: str) -> Split:
     """Take a bracketed word on the outcome, such as "(resolved)", out of a question."""
-    notes = [found.group().strip() for found in _TITLE.finditer(question)]
-    return Split(_TITLE.sub("", question).strip(), "\n".join(notes))
+    notes = _TITLE.findall(question)
+    kept = _TITLE.sub("", question).replace("  ", " ").strip() if notes else question.strip()
+    return Split(kept, "\n".join(notes))

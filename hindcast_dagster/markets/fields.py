@@ -12,6 +12,7 @@ from hindcast_dagster import clock, keys
 from hindcast_dagster.errors import UsageError
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_LONGEST_NUMBER: Final = 60  # characters; a longer text is no price, and would cost quadratic time to refuse
 _ZERO_WIDTH: Final = dict.fromkeys(map(ord, "\x00\u200b\u2060\ufeff"))
 
 
@@ -38,7 +39,7 @@ def number(value: Any) -> float | None:
     """Return a finite number given as a number or as plain ASCII text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str) and not (len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value.strip())):
         return None
     try:
         found = float(value)

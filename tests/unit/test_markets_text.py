@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hindcast_dagster.contracts.questions import TOPICS
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.markets.addenda import split_rules, split_title
+from hindcast_dagster.markets.fields import number
 from hindcast_dagster.markets.parse import Malformed, parse
 from hindcast_dagster.markets.series import series_of
 from hindcast_dagster.markets.topics import load_topics, slug, tags_of
@@ -80,6 +82,30 @@ def test_a_title_loses_its_word_on_the_outcome() -> None:
     assert split_title("Will X happen by January 31? (resolved)").kept == "Will X happen by January 31?"
     assert split_title("Will X happen? [RESOLVED: Yes]") == ("Will X happen?", "[RESOLVED: Yes]")
     assert split_title("Will X (the company) happen?").kept == "Will X (the company) happen?"
+
+
+def test_a_remark_in_the_middle_leaves_one_space() -> None:
+    assert split_title("Will X (resolved) happen?").kept == "Will X happen?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + " " * 200_000 + "b",
+        "(" * 200_000,
+        "\n" * 50_000,
+        ". ______" * 20_000,
+        "this " * 50_000,
+        "." + " \t" * 100_000,
+    ],
+)
+def test_no_text_takes_long_to_read(text: str) -> None:
+    """Market texts are untrusted: a pattern must not run away on any of them."""
+    began = time.process_time()
+    split_rules(text)
+    split_title(text)
+    number("9" * 200_000 + "x")
+    assert time.process_time() - began < 2
 
 
 def test_a_market_whose_rules_are_only_a_note_is_excluded() -> None:
