@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
     group.command("placebo")(placebo)
     group.command("effects")(effects)
     group.command("selection")(selection)
+    group.command("detective")(detective)
     app.add_typer(group, name="control")
 
 
@@ -76,6 +77,25 @@ def selection(context: typer.Context, *, eval_set: EvalSet) -> None:
     measured.build(given.store, eval_set=eval_set)
     rows = read_table(given.store.partition(SELECTION.name, eval_set).require(), SELECTION).to_dicts()
     given.emit({"eval_set": eval_set, "effects": rows}, text=_selection_table(rows))
+
+
+def detective(
+    context: typer.Context,
+    *,
+    model: Annotated[str, typer.Option("--model", help="A model that has not forecast this set.")],
+    eval_set: EvalSet,
+    limit: Annotated[int, typer.Option(help="Most documents, and most rationales, that are read.")] = 500,
+) -> None:
+    """Let a second model re-read evidence and rationales for knowledge of after t0; its own exam stands beside it.
+
+    Example: hindcast control detective --model gemma-3-27b --eval-set first --limit 200
+    """
+    from hindcast_dagster.leakage import detective as reading
+
+    given: Context = context.obj
+    manifest = reading.build(given.store, given.settings, model=model, eval_set=eval_set, limit=limit)
+    document = {"eval_set": eval_set, "model": model, **manifest.stats}
+    given.emit(document)
 
 
 def _run(given: Context, **asked: Any) -> None:

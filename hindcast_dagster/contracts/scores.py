@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hindcast_dagster.contracts.table import INSTANT, TEXT, Contract, column, not_null, unique, within
+from hindcast_dagster.contracts.table import INSTANT, TEXT, Contract, column, not_null, one_of, unique, within
 
 SCORED: Final = Contract(
     name="scored_forecasts",
@@ -141,5 +141,24 @@ SELECTION: Final = Contract(
         unique("model", "arm", "effect", "side"),
         within("accuracy", 0, 1),
         within("brier", 0, 1),
+    ),
+)
+
+DETECTIVE: Final = Contract(
+    name="leak_detective",
+    version=1,
+    schema=pa.schema(
+        [
+            column("kind", TEXT),  # document | rationale | planted_leak | planted_clean
+            column("question_id", TEXT),
+            column("item", TEXT),  # prefixed document id, forecast id, or id of the planted post
+            column("verdict", TEXT),  # yes | no | unknown: does it hold knowledge from t0 or later
+        ]
+    ),
+    primary_key=("kind", "question_id", "item"),
+    order=("kind", "question_id", "item"),
+    expectations=(
+        *not_null("kind", "question_id", "item", "verdict"),
+        one_of("verdict", ("yes", "no", "unknown")),
     ),
 )

@@ -81,3 +81,17 @@ def _sealed(store: Store, kind: str, month: tuple[str, ...], version: str | None
         except NotSealed:  # rebuilt since; the current one must then agree with the traces
             return partition.require()
     return partition.require()
+
+
+def texts(store: Store, keys: Collection[str], *, pins: Iterable[Input] = ()) -> dict[str, str]:
+    """Return title and text of documents by prefixed id; an id that no month holds is absent."""
+    pinned = dict(_pinned(store, pins))
+    found: dict[str, str] = {}
+    for kind, prefix in KINDS.items():
+        wanted = pl.LazyFrame({"id": sorted(key.removeprefix(prefix) for key in keys if key.startswith(prefix))})
+        for month in store.sealed_keys(kind):
+            sealed = _sealed(store, kind, month, pinned.get((kind, month)))
+            rows = scan_table(sealed, BY_KIND[kind]).select("id", "title", "text")
+            for key, title, text in rows.join(wanted.cast(pl.String), on="id", how="semi").collect().iter_rows():
+                found[prefix + key] = f"{title or ''}\n{text}".strip()
+    return found

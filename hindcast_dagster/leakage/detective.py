@@ -1,0 +1,204 @@
+"""The leak detective: a second model re-reads what forecasters saw and wrote, and looks for knowledge of after t0.
+
+The audit proves dates; the detective reads. It finds what dates cannot show: a post whose clock is right and whose text
+is not, or a rationale that remembers (BLF, B.3). Its own reliability is measured beside it, on planted passages that
+tell an outcome and on such that do not. What it does not answer clearly is `unknown`, never clean.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from hindcast_dagster.contracts.scores import DETECTIVE
+from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.forecast.records import NO_MODEL, traces
+from hindcast_dagster.leakage.canaries import canaries
+from hindcast_dagster.leakage.corpus import texts
+from hindcast_dagster.llm.parse import Refusal, one_of, single_object
+from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
+from hindcast_dagster.prompts.loader import load as load_prompt
+from hindcast_dagster.questions.load import TABLE as EVAL_SETS
+from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.question import Question, ResolvedQuestion
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.journal import Journal, identity_hash
+from hindcast_dagster.storage.manifest import Input, Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table
+
+Kind = Literal["document", "rationale", "planted_leak", "planted_clean"]
+VERDICTS: Final = ("yes", "no", "unknown")
+TABLE: Final = DETECTIVE.name
+CODE_VERSION: Final = "1"
+PROMPT: Final = "leak_detective"
+LIMIT: Final = 500
+CHARACTERS: Final = 3_000  # of one passage: what it tells, it tells early
+DECODING: Final = Decoding(temperature=0.0, max_tokens=1_024)
+
+
+class Passage(NamedTuple):
+    """One thing to read."""
+
+    kind: Kind
+    question: Question
+    item: str
+    text: str
+
+
+def build(
+    store: Store,
+    settings: Settings,
+    *,
+    model: str,
+    eval_set: str,
+    limit: int = LIMIT,
+    chat: ChatModel | None = None,
+) -> Manifest:
+    """Read up to `limit` documents and `limit` rationales of an eval set, and planted passages; seal every verdict.
+
+    `model` must be none of those that forecast the set (`UsageError`): a model does not catch what it shares. Raises
+    `NotReady` when no model has forecast the set. Verdicts are journaled and never asked again.
+    """
+    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    resolved = load(store, eval_set)
+    records = [record for record in traces(store, eval_set) if record.model != NO_MODEL]
+    if not records:
+        raise NotReady(f"No model has forecast {eval_set}: run `hindcast forecast run --eval-set {eval_set}` first.")
+    if model in {record.model for record in records}:
+        raise UsageError(
+            f"{model} has forecast {eval_set} itself: name another model, it does not catch what it shares."
+        )
+    by_id = {one.question.id: one.question for one in resolved}
+    seen = _sample(
+        {(record.question_id, key) for record in records for key in record.forecast.trace.documents()}, limit
+    )
+    written = {(record.question_id, record.forecast_id): record.forecast.rationale for record in records}
+    passages = [
+        *_documents(store, seen, by_id, sealed.manifest.pins),
+        *(
+            Passage("rationale", by_id[question], item, written[question, item])
+            for question, item in _sample(written, limit)
+            if question in by_id and written[question, item].strip()
+        ),
+        *planted(resolved),
+    ]
+    journal = Journal(store, TABLE, model, eval_set)
+    own = chat or _open(settings, model)
+    verdicts = asyncio.run(_read_all(passages, own, journal, settings.llm.concurrency, close=chat is None))
+    return _publish(store, (model, eval_set), passages, verdicts, sealed.as_input)
+
+
+def planted(resolved: Sequence[ResolvedQuestion]) -> list[Passage]:
+    """Return one passage per question that tells its outcome, and one that does not: the detective's own exam."""
+    found = []
+    for one in resolved:
+        question = one.question
+        pair = canaries(t0=question.t0, question=question.text, outcome=one.outcome, subreddit="planted")
+        told = {canary.kind: canary for canary in pair if canary.doc_type == "submission"}
+        found += [
+            Passage("planted_leak", question, told["after"].key, told["after"].record["selftext"]),
+            Passage("planted_clean", question, told["control"].key, told["control"].record["selftext"]),
+        ]
+    return found
+
+
+def verdict(reply: str) -> str:
+    """Return yes, no or unknown: everything that is not one clear word is unknown."""
+    found = single_object(reply, having=("later_knowledge",))
+    said = None if isinstance(found, Refusal) else one_of(found.get("later_knowledge"), VERDICTS)
+    return said or "unknown"
+
+
+def _documents(
+    store: Store, seen: Iterable[tuple[str, str]], by_id: dict[str, Question], pins: Iterable[Input]
+) -> Iterator[Passage]:
+    pairs = [(question, key) for question, key in seen if question in by_id]
+    found = texts(store, {key for _, key in pairs}, pins=pins)
+    yield from (Passage("document", by_id[question], key, found[key]) for question, key in pairs if key in found)
+
+
+def _sample(items: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
+    """Return up to `limit` items, the same ones whatever else is there."""
+    return sorted(items, key=lambda item: hashlib.sha256(":".join(item).encode()).hexdigest())[:limit]
+
+
+async def _read_all(
+    passages: Sequence[Passage], model: ChatModel, journal: Journal, concurrency: int, *, close: bool
+) -> list[str]:
+    slots = asyncio.Semaphore(concurrency)
+
+    async def one(passage: Passage) -> str:
+        async with slots:
+            return await _read(passage, model, journal)
+
+    try:
+        return await asyncio.gather(*map(one, passages))
+    finally:
+        if close:
+            await model.close()
+
+
+async def _read(passage: Passage, model: ChatModel, journal: Journal) -> str:
+    prompt = load_prompt(PROMPT)
+    user = prompt.fill(
+        question=passage.question.text, cutoff_date=passage.question.t0.iso, passage=passage.text[:CHARACTERS]
+    )
+    known = {"prompt": user, "version": prompt.version, "model": model.slug, "revision": model.revision}
+    unit = identity_hash(known)
+    record = journal.read(unit)
+    if record is None:
+        reply = await model.complete([Message("user", user)], decoding=DECODING)
+        text = "" if reply.unfinished_thought else reply.text
+        record = {"kind": passage.kind, "item": passage.item, "reply": text, "question": passage.question.id}
+        journal.write(unit, record)
+    return verdict(str(record["reply"]))
+
+
+def _open(settings: Settings, model: str) -> ChatModel:
+    from hindcast_dagster.llm.open import open_model
+
+    return open_model(settings, model)
+
+
+def _publish(
+    store: Store, key: tuple[str, str], passages: Sequence[Passage], verdicts: Sequence[str], eval_input: Input
+) -> Manifest:
+    rows = [
+        {"kind": one.kind, "question_id": one.question.id, "item": one.item, "verdict": said}
+        for one, said in zip(passages, verdicts, strict=True)
+    ]
+    return publish_table(
+        store.partition(TABLE, *key),
+        DETECTIVE.frame(rows),
+        DETECTIVE,
+        code_version=CODE_VERSION,
+        inputs=[eval_input],
+        stats=summary(rows),
+    )
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the flagged shares with a 95 % interval, and precision and recall on what was planted."""
+    said = {kind: [row["verdict"] for row in rows if row["kind"] == kind] for kind in ("document", "rationale")}
+    leaks = [row["verdict"] == "yes" for row in rows if row["kind"] == "planted_leak"]
+    clean = [row["verdict"] == "yes" for row in rows if row["kind"] == "planted_clean"]
+    flagged = sum(leaks) + sum(clean)
+    exam = {
+        "n": len(leaks) + len(clean),
+        "recall": sum(leaks) / len(leaks) if leaks else None,
+        "precision": sum(leaks) / flagged if flagged else None,
+    }
+    return {"documents": _share(said["document"]), "rationales": _share(said["rationale"]), "planted": exam}
+
+
+def _share(verdicts: Sequence[str]) -> dict[str, Any]:
+    """Return counts, the share of yes and its Wilson interval; unknown counts as not read, in neither number."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    counts = {name: verdicts.count(name) for name in VERDICTS}
+    read = counts["yes"] + counts["no"]
+    if not read:
+        return counts | {"share": None, "low": None, "high": None}
+    low, high = proportion_confint(counts["yes"], read, method="wilson")
+    return counts | {"share": counts["yes"] / read, "low": float(low), "high": float(high)}
