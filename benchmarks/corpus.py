@@ -183,8 +183,7 @@ def ratios(dump: Path, lines: int, repeat: int) -> None:
 def scaling(folder: Path, repeat: int) -> None:
     """Print time and peak memory against the number of lines."""
     for lines in (100_000, 500_000, 1_000_000, 2_000_000):
-        dump = folder / f"RC_{MONTH}-{lines}.zst"
-        write_month(dump, lines)
+        dump = month_of(folder, lines)
         for task in ("pipeline:20", "pipeline:all"):
             found = best(task, dump, repeat)
             each = found["seconds"] / lines * 1e6
@@ -192,7 +191,14 @@ def scaling(folder: Path, repeat: int) -> None:
                 f"{lines:>9,} lines  {task:<13}{found['seconds']:7.2f} s {each:6.2f} us/line {found['mib']:6.0f} MiB",
                 flush=True,
             )
-        dump.unlink()
+
+
+def month_of(folder: Path, lines: int) -> Path:
+    """Return the synthetic month of so many lines, written unless it is there."""
+    dump = folder / f"RC_{MONTH}-{lines}.zst"
+    if not dump.exists():
+        write_month(dump, lines)
+    return dump
 
 
 def main() -> None:
@@ -213,10 +219,7 @@ def main() -> None:
         if given.scaling:
             scaling(folder, given.repeat)
             return
-        dump = folder / f"RC_{MONTH}-{given.lines}.zst"
-        if not dump.exists():
-            write_month(dump, given.lines)
-        ratios(dump, given.lines, given.repeat)
+        ratios(month_of(folder, given.lines), given.lines, given.repeat)
 
 
 if __name__ == "__main__":
