@@ -262,3 +262,19 @@ def test_a_bare_host_gets_the_path_of_the_protocol() -> None:
     entry: Entry = ad_hoc("http://127.0.0.1:1", "m")
     assert OpenAITransport(entry, "http://127.0.0.1:1/")._base_url == "http://127.0.0.1:1/v1"
     assert OpenAITransport(entry, "http://127.0.0.1:1/api/v1/")._base_url == "http://127.0.0.1:1/api/v1"
+
+
+def test_a_model_belongs_to_one_event_loop() -> None:
+    with served("fine") as server:
+        model = opened(server)
+        asyncio.run(model._start())  # without a connection, which nobody could close afterwards
+        with pytest.raises(UsageError, match="another event loop"):
+            asyncio.run(model.complete(ASK, decoding=DECODING))
+        again = opened(server)
+
+        async def once() -> str:
+            text = (await again.complete(ASK, decoding=DECODING)).text
+            await again.close()
+            return text
+
+        assert [asyncio.run(once()) for _ in range(2)] == ["fine", "fine"]
