@@ -5,7 +5,6 @@ import sys
 from importlib.metadata import version
 from typing import Annotated, Final
 
-import click
 import typer
 
 from hindcast_dagster.cli.context import Context
@@ -69,14 +68,15 @@ def run(arguments: list[str] | None = None) -> None:
         code = app(args=given, prog_name="hindcast", standalone_mode=False)
     except HindcastError as error:
         sys.exit(_fail(str(error), error.exit_code, as_json=as_json))
-    except click.exceptions.Abort:
+    except typer.Abort:
         sys.exit(
             _fail("Interrupted. Nothing that was finished is lost; run the same command again.", 130, as_json=as_json)
         )
-    except click.ClickException as error:
-        if as_json:
-            sys.exit(_fail(error.format_message(), 2, as_json=True))
-        error.show()
+    except typer.TyperException as error:  # wrong usage; Typer carries its own Click, so click's classes catch nothing
+        show = getattr(error, "show", None)
+        if as_json or show is None:
+            sys.exit(_fail(error.format_message(), 2, as_json=as_json))
+        show()
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

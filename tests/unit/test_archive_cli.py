@@ -1,0 +1,108 @@
+"""The commands of the archive: documents on stdout, exit codes, help that teaches."""
+
+import json
+
+import pytest
+
+from hindcast_dagster.cli.main import run
+from tests.archive_world import ToyEmbedder, publish, seal, use
+from tests.toy_archive import document
+
+POSTS = [
+    document("p1", "2026-01-10", title="Bridge", text="will it open", author="ann"),
+    document("p2", "2026-01-20", title="It opened", text="bridge \x1b[31mred", author="ann", engagement_as_of=None),
+]
+COMMENTS = [document("c1", "2026-01-11", "yes", link_id="p1"), document("c2", "2026-01-21", "no", link_id="p1")]
+
+
+@pytest.fixture
+def call(store, settings, monkeypatch, capsys):
+    use(monkeypatch, ToyEmbedder())
+    monkeypatch.setenv("HINDCAST_DATA_ROOT", str(store.root))
+
+    def ask(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stopped:
+            run(list(arguments))
+        return int(stopped.value.code or 0), capsys.readouterr().out
+
+    return ask
+
+
+@pytest.fixture
+def sealed(store, settings, call):
+    seal(store, settings, POSTS + COMMENTS)
+
+
+def test_search(call, sealed):
+    code, out = call("search", "bridge", "--cutoff", "2026-01-15", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["cutoff"] == 1768435200
+    assert [hit["id"] for hit in answer["hits"]] == ["p1"]
+    assert {"id", "doc_type", "subreddit", "created_at", "title", "text", "distance"} <= set(answer["hits"][0])
+    assert isinstance(answer["note"], str)
+    code, out = call("search", "bridge", "--cutoff", "2026-02-01", "--start", "2026-01-15", "--subreddit", "TOYS")
+    assert "t3_p2" in out
+    assert "t3_p1" not in out
+    assert "\x1b[31m" not in out
+
+
+def test_look_ups(call, sealed):
+    at = ("--cutoff", "2026-01-15", "--json")
+    assert json.loads(call("post", "t3_p1", *at)[1])["document"]["id"] == "p1"
+    assert json.loads(call("post", "p2", *at)[1])["document"] is None
+    assert json.loads(call("comment", "c1", *at)[1])["document"]["id"] == "c1"
+    assert [each["id"] for each in json.loads(call("thread", "p1", *at)[1])["documents"]] == ["c1"]
+    assert [each["id"] for each in json.loads(call("author", "ann", *at)[1])["documents"]] == ["p1"]
+
+
+def test_mode(call, sealed):
+    asked = ("post", "p2", "--cutoff", "2026-02-01", "--json")
+    assert json.loads(call(*asked)[1])["document"]["score"] is None
+    assert json.loads(call(*asked, "--mode", "paper")[1])["document"]["score"] == 10
+
+
+def test_build(call, store):
+    publish(store, "submissions", "2026-01", POSTS)
+    code, out = call("archive", "build", "--month", "2026-01", "--json")
+    built = json.loads(out)
+    assert code == 0
+    assert built["built"]["submissions"]["rows"] == 2
+    assert "comments 2026-01 is not sealed" in built["missing"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("archive", "build", "--month", "2026-01"), 4),
+        (("archive", "build", "--month", "2026-1"), 2),
+        (("search", "x", "--cutoff", "2026-01-15"), 4),
+        (("search", "x"), 2),
+        (("search", "x", "--cutoff", "yesterday"), 2),
+        (("search", "x", "--cutoff", "1769817600000"), 2),
+        (("serve", "--cutoff", "2026-01-15", "--port", "0"), 2),
+    ],
+)
+def test_exit_codes_without_an_archive(call, arguments, code):
+    assert call(*arguments)[0] == code
+
+
+def test_wrong_arguments(call, sealed):
+    at = ("--cutoff", "2026-01-15")
+    assert call("post", "no id", *at)[0] == 2
+    assert call("post", "t1_c1", *at)[0] == 2
+    assert call("search", "x", *at, "--month", "2026-13")[0] == 2
+    assert call("thread", "p1", *at, "--traversal", "ancestors")[0] == 2
+
+
+def test_a_hollow_month_is_input_refused(call, store):
+    publish(store, "comments", "2026-01", [], health={"verdict": "hollow"})
+    assert call("archive", "build", "--month", "2026-01")[0] == 3
+    assert call("archive", "build", "--month", "2026-01", "--accept-hollow")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["search", "post", "comment", "thread", "author", "serve", "archive build"])
+def test_every_help_teaches_with_an_example(call, command):
+    code, out = call(*command.split(), "--help")
+    assert code == 0
+    assert f"Example: hindcast {command}" in " ".join(out.split())
