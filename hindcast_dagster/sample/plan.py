@@ -14,7 +14,7 @@ from hindcast_dagster.sample.model import Kind, PriceHabit, SampleMarket, Status
 from hindcast_dagster.sample.names import Names
 from hindcast_dagster.sample.stories import Story, stories, stream
 
-MAX_MONTHS: Final = 36
+MAX_MONTHS: Final = 60
 
 # (kind, outcome) of the single markets, in turn. Facts point to the outcome; hype mostly to nothing, as in the paper
 # (section 6.3: pre-release hype reads as evidence for Yes, and most of those markets resolve No).

@@ -5,7 +5,7 @@ in a forum (`filler`), and the defects of real dumps (`defects`). `write` and `s
 """
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,24 +96,30 @@ def _dumps(
     seed: int, months: list[str], crowd: Crowd, names: Names, discussed: list[Post]
 ) -> dict[tuple[DumpKind, str], tuple[Post, ...]]:
     """Return the rows of every dump in file order, with ids assigned."""
-    by_month: dict[tuple[DumpKind, str], list[Post]] = {}
-    last, told = clock.month_end(months[-1]), set(map(id, discussed))
-    for month in months:
-        writer = Writer(stream(seed, "month", month), crowd)
-        own = [post for post in discussed if clock.month_of(post.created_at) == month]
-        kept = [post for post in own if post.kind == "submission"] + filler.month_of_chatter(writer, names, month)
-        replies = [reply for post in kept for reply in filler.replies(writer, post, last)]
-        spoiled = filler.rejected_comments(writer, month, kept)
-        said = [post for post in own if post.kind == "comment"]
-        for post in [*replies, *spoiled, *said]:
-            by_month.setdefault(("comments", clock.month_of(post.created_at)), []).append(post)
-        by_month["submissions", month] = [*kept, *filler.rejected_submissions(writer, names, month, kept)]
+    by_month, told = _forum(seed, months, crowd, names, discussed), set(map(id, discussed))
     for (kind, month), rows in by_month.items():
         writer = Writer(stream(seed, "defects", kind, month), crowd)
         rows.extend(defects.plant(writer, month, [post for post in rows if post.fate == KEPT and id(post) not in told]))
         _order(writer.rng, rows)
     _number([post for rows in by_month.values() for post in rows], stream(seed, "ids"))
     return {key: tuple(rows) for key, rows in by_month.items()}
+
+
+def _forum(
+    seed: int, months: list[str], crowd: Crowd, names: Names, discussed: list[Post]
+) -> dict[tuple[DumpKind, str], list[Post]]:
+    """Return what is written in every month, about markets and about anything else, without defects."""
+    by_month: dict[tuple[DumpKind, str], list[Post]] = defaultdict(list)
+    for post in discussed:
+        by_month[f"{post.kind}s", clock.month_of(post.created_at)].append(post)  # type: ignore[index]
+    for month in months:
+        writer = Writer(stream(seed, "month", month), crowd)
+        kept = [*by_month["submissions", month], *filler.month_of_chatter(writer, names, month)]
+        replies = [reply for post in kept for reply in filler.replies(writer, post, clock.month_end(months[-1]))]
+        for post in [*replies, *filler.rejected_comments(writer, month, kept)]:
+            by_month["comments", clock.month_of(post.created_at)].append(post)
+        by_month["submissions", month] = [*kept, *filler.rejected_submissions(writer, names, month, kept)]
+    return by_month
 
 
 def _order(rng: random.Random, rows: list[Post]) -> None:
