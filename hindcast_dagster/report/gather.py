@@ -110,7 +110,9 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         else NotMeasured("Leak audit", f"hindcast audit --eval-set {eval_set}"),
         prices=_prices(store, given.questions, questions.manifest),
         seen=traces.read(store, eval_set, given.forecasts)
-        or NotMeasured("Rationales and documents", f"hindcast forecast run --arm retrieval --eval-set {eval_set}"),
+        or NotMeasured(
+            "Rationales and documents", f"hindcast forecast run --arm retrieval --model M --eval-set {eval_set}"
+        ),
         health=_health(store, questions.manifest),
         sweep=(fractions := sweep.sweep(store, eval_set)),
         swept=sweep.forecasts(store, fractions, but=eval_set),

@@ -185,8 +185,8 @@ def _twin(gathered: Gathered) -> Card:
         "evidence there is, whatever it says, shows by how much."
     )
     if gathered.twin is None:
-        name = f"{gathered.eval_set}-blind"
-        return Card("twin", title, "unknown", "Not measured", text, command=f"hindcast score --eval-set {name}")
+        command = f"hindcast evalset twin {gathered.eval_set}"
+        return Card("twin", title, "unknown", "Not measured", text, command=command)
     facts = [
         (
             f"{name_of(gathered, row['model'])} / {row['arm']}",
