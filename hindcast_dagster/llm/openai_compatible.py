@@ -55,7 +55,7 @@ class OpenAITransport:
         except openai.APIStatusError as error:
             raise _refusal(error.status_code, _said(error.response), _retry_after(error.response.headers)) from error
         except openai.APIConnectionError as error:
-            raise TryAgain(f"{self._base_url} is not reachable: {error.__cause__ or error}") from error
+            raise TryAgain(f"{_shown(self._base_url)} is not reachable: {error.__cause__ or error}") from error
         return _reply(response.content, response.status_code)
 
     def _request(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> dict[str, Any]:
@@ -104,8 +104,13 @@ def extra_parameters(entry: Entry, decoding: Decoding) -> dict[str, Any]:
 def _checked(base_url: str) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise UsageError(f"{base_url!r} is not the URL of a server: write it like http://127.0.0.1:8000/v1.")
+        raise UsageError(f"{_shown(base_url)!r} is not the URL of a server: write it like http://127.0.0.1:8000/v1.")
     return base_url.rstrip("/") + ("" if parts.path.strip("/") else "/v1")
+
+
+def _shown(url: str) -> str:
+    """Return a URL without what may be a secret: user, password and query."""
+    return url.partition("?")[0].rpartition("@")[2]
 
 
 def _key(entry: Entry) -> str:

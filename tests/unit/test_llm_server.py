@@ -252,6 +252,13 @@ async def test_the_key_comes_from_the_variable_that_is_named_and_from_no_other(m
     assert not any("nor-this" in value for headers in server.headers for value in headers.values())
 
 
+def test_a_url_is_shown_without_its_secrets() -> None:
+    with pytest.raises(UsageError) as refused:
+        OpenAITransport(ad_hoc("x", "m"), "ftp://me:secret@host/v1?key=secret")
+    assert "secret" not in str(refused.value)
+    assert "host/v1" in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x/v1", "", "http://"])
 def test_a_base_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="not the URL of a server"):
