@@ -44,6 +44,9 @@ def build(
     max_price_age: Annotated[float | None, typer.Option(help="Drop prices older than so many hours at t0.")] = None,
     size: Annotated[int | None, typer.Option(help="Select so many, balanced by outcome, then topic.")] = None,
     seed: Annotated[int, typer.Option(help="Decides picks and ties of --size.")] = 0,
+    topics_by: Annotated[
+        str | None, typer.Option(help="A model of the roster that sorts questions whose tags tell no topic.")
+    ] = None,
     keep: Annotated[
         str, typer.Option(help="Evidence that --size keeps: auto (strong where probed), any, or strong,weak,none.")
     ] = "auto",
@@ -88,6 +91,7 @@ def build(
             seed=seed,
             keep=keep,
             choice=Choice(balanced=balanced, per_event=per_event, price_band=_band(price_band), min_lead_h=min_lead),
+            topics_by=topics_by,
             progress=bar,
         )
     _emit(obj, name)
@@ -249,7 +253,7 @@ def _emit(obj: Context, name: str) -> None:
 
 _SUMMARY = (
     "policy", "archive_end", "config", "gap_days", "capped_share", "decided_share", "yes_share", "stale_share", "flags",
-    "topics", "durations", "outcomes", "without_topic", "selection", "funnel",
+    "topics", "durations", "outcomes", "without_topic", "topics_by_model", "selection", "funnel",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from hindcast_dagster.clock import T0Policy
 from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.errors import InputRefused, NotReady
+from hindcast_dagster.evalset.classify import classified
 from hindcast_dagster.evalset.config import Choice, Config
 from hindcast_dagster.evalset.describe import describe
 from hindcast_dagster.evalset.evidence import ANY, AUTO, STRONG, Evidence, parse_keep, probed
@@ -53,17 +54,18 @@ def build(
     seed: int = 0,
     keep: str = AUTO,
     choice: Choice | None = None,
+    topics_by: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Seal the eval set `name` over the sealed markets and return its manifest.
 
-    Markets: all of them, those of `market_ids`, those with closed_from <= close < closed_to (a date as `closed_to` is
-    meant with its whole day), or those that resolved since the eval set `vintage` was built. `archive_end` caps every
-    t0. `size` asks for a selection balanced by outcome and topic among the markets whose evidence `keep` names (auto:
-    strong where the probe is sealed, else any); `choice` adds caps, a balance without a size, or a selection blind to
-    outcomes. The manifest pins every market month, the price months of the
-    candidates and every sealed archive month; its `stats` hold configuration, exclusions by reason, flags, the
-    distribution of close - t0 and shares.
+    Markets: all of them, those of `market_ids`, those with closed_from <= close < closed_to (a date as `closed_to`
+    is meant with its whole day), or those that resolved since the eval set `vintage` was built. `archive_end` caps
+    every t0. `size` asks for a selection balanced by outcome and topic among the markets whose evidence `keep`
+    names (auto: strong where the probe is sealed, else any); `choice` adds caps, a balance without a size, or a
+    selection blind to outcomes. `topics_by` names a model of the roster that sorts the questions whose tags told no
+    topic. The manifest pins every market month, the price months of the candidates and every sealed archive month;
+    its `stats` hold configuration, exclusions by reason, flags, the distribution of close - t0 and shares.
 
     Raises `InputRefused` when the name exists with another configuration or an id is unknown, `NotReady` when
     markets or prices are missing, `UsageError` for arguments that contradict each other.
@@ -80,6 +82,7 @@ def build(
         seed=seed,
         keep=keep,
         choice=choice,
+        topics_by=topics_by,
     )
     partition = store.partition(TABLE, keys.slug(name, what="eval set name"))
     existing = partition.manifest()
@@ -91,7 +94,8 @@ def build(
     chosen = candidates(store, markets, config)
     archive = archive_pins(store)
     frame, excluded = askable(store, settings, config, markets=markets, chosen=chosen, progress=progress)
-    pool = frame
+    sorting = classified(store, settings, frame, slug=config.topics_by) if config.topics_by else None
+    pool = sorting.frame if sorting else frame
     frame, selection, probe = _selected(store, pool, config)
     if selection is not None:
         excluded.update(selection.excluded)
@@ -110,6 +114,7 @@ def build(
         | {"config": config.as_stats(), "candidates": chosen.height}
         | {"selection": selection.as_stats() if selection else None, "judge": probe.judge if probe else None}
         | {"funnel": funnel(chosen, pool, selection.funnel if selection else ())}
+        | ({"topics_by_model": {"asked": sorting.asked, "answered": sorting.answered}} if sorting else {})
         | describe(frame, excluded),
     )
 

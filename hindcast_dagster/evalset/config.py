@@ -52,6 +52,8 @@ class Config:
     seed: int
     keep: str
     choice: Choice = Choice()
+    topics_by: str | None = None
+    """Roster slug of the model that sorts questions without a topic; None: they stay Other."""
 
     @property
     def selects(self) -> bool:
@@ -73,6 +75,7 @@ class Config:
         seed: int = 0,
         keep: str = AUTO,
         choice: Choice | None = None,
+        topics_by: str | None = None,
     ) -> "Config":
         """Check and normalise the arguments of `evalset.build.build`. Raises `UsageError`."""
         window = closed_from is not None or closed_to is not None
@@ -106,19 +109,24 @@ class Config:
             seed=seed if selects else 0,
             keep=keep if selects else AUTO,
             choice=choice,
+            topics_by=None if topics_by is None else keys.slug(topics_by, what="model"),
         )
 
     def as_stats(self) -> dict[str, Any]:
         """Return JSON values: what two builds of one name are compared by."""
-        return {
-            "policy": str(self.policy),
-            "archive_end": self.archive_end.iso if self.archive_end else None,
-            "market_ids": list(self.market_ids) if self.market_ids is not None else None,
-            "closed_from": None if self.closed_from is None else clock.iso(self.closed_from),
-            "closed_to": None if self.closed_to is None else clock.iso(self.closed_to),
-            "vintage": self.vintage,
-            "max_price_age_h": self.max_price_age_h,
-            "size": self.size,
-            "seed": self.seed,
-            "keep": self.keep,
-        } | self.choice.as_stats()
+        return (
+            {
+                "policy": str(self.policy),
+                "archive_end": self.archive_end.iso if self.archive_end else None,
+                "market_ids": list(self.market_ids) if self.market_ids is not None else None,
+                "closed_from": None if self.closed_from is None else clock.iso(self.closed_from),
+                "closed_to": None if self.closed_to is None else clock.iso(self.closed_to),
+                "vintage": self.vintage,
+                "max_price_age_h": self.max_price_age_h,
+                "size": self.size,
+                "seed": self.seed,
+                "keep": self.keep,
+            }
+            | self.choice.as_stats()
+            | ({"topics_by": self.topics_by} if self.topics_by else {})
+        )
