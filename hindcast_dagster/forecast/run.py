@@ -68,7 +68,8 @@ def _forecast(
     take_stock(ready.job, overwrite=overwrite)
     price = money.price_of(settings, ready.job.model)
     pending = ready.job.pending()
-    estimate = (planning.plan(ready.job, settings, price).cost or 0.0) / max(len(pending), 1)
+    total = planning.plan(ready.job, settings, price).cost
+    estimate = None if total is None else total / max(len(pending), 1)
     limit_usd = settings.llm.max_cost if max_cost is None else max_cost
     work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)
     asyncio.run(_worked(work, pending, ready.own_model, _concurrency(settings, ready.job.model)))

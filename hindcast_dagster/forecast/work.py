@@ -54,7 +54,7 @@ class Work:
 
     async def _worker(self, waiting: Any) -> None:
         for unit in waiting:
-            if not self.purse.reserve():
+            if not await self.purse.reserve():
                 self.stopped = True
                 return
             await self._one(unit)

@@ -301,15 +301,16 @@ def test_a_question_that_the_model_may_know_is_not_asked_when_the_setting_says_s
         run(strict, chat=Script())
 
 
+@pytest.mark.parametrize("concurrency", [1, 16])
 def test_the_money_limit_is_kept_and_what_was_finished_is_sealed(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, concurrency: int
 ) -> None:
     from hindcast_dagster.forecast import money
     from hindcast_dagster.llm.roster import Price
 
     price = Price(tokens_in=1_000_000, tokens_out=1_000_000)  # a dollar per token
     monkeypatch.setattr(money, "price_of", lambda settings, model: price)
-    llm = asked["settings"].llm.model_copy(update={"concurrency": 1})
+    llm = asked["settings"].llm.model_copy(update={"concurrency": concurrency})
     decoding = asked["settings"].decoding.model_copy(
         update={"zero_shot": asked["settings"].decoding.zero_shot.model_copy(update={"max_tokens": 200})}
     )
@@ -319,7 +320,21 @@ def test_the_money_limit_is_kept_and_what_was_finished_is_sealed(
     assert 0 < manifest.rows < 20
     assert manifest.stats["missing"] == 20 - manifest.rows
     assert 700 < manifest.stats["cost"] <= 1000
-    assert run(cheap, chat=Script(), runs=5, max_cost=100_000).rows == 20
+    rest = run(cheap, chat=Script(), runs=5, max_cost=100_000)
+    assert (rest.rows, rest.stats["stopped"], rest.stats["missing"]) == (20, False, 0)
+
+
+async def test_an_arm_of_unknown_cost_begins_alone() -> None:
+    from hindcast_dagster.forecast.money import Purse
+    from hindcast_dagster.llm.roster import Price
+
+    purse = Purse(Price(tokens_in=1.0, tokens_out=1.0), 10.0, None)
+    assert await purse.reserve()
+    second = asyncio.ensure_future(purse.reserve())
+    await asyncio.sleep(0)
+    assert not second.done()
+    purse.settle(Forecast(prob_yes=0.5))
+    assert await second
 
 
 def test_a_dry_run_asks_nothing_and_counts_what_a_run_would(asked: dict[str, Any]) -> None:
