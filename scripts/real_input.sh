@@ -39,8 +39,8 @@ hindcast corpus build --month 2005-12 --kind comments --dump "$shared/data/reddi
   --all-subreddits --json | holds "RC_2005-12: 1,075 comments, 80 kept, ledger as in the field notes" \
   "d['kept'] == 80 and d['lines'] == 1075 and {k: v for k, v in d['dropped'].items() if v} == {'author_gone': 185, 'low_score': 783, 'mostly_link': 7, 'few_words': 20}"
 
-hindcast archive build --month 2019-10 --json | holds "2019-10 is embedded and indexed" "d['submissions'] == 765"
-hindcast archive build --month 2005-12 --json | holds "2005-12 is indexed" "d['comments'] == 80"
+hindcast archive build --month 2019-10 --json | holds "2019-10 is embedded and indexed" "d['built']['submissions']['rows'] == 765"
+hindcast archive build --month 2005-12 --json | holds "2005-12 is indexed" "d['built']['comments']['rows'] == 80"
 hindcast search "how do you deal with a breakup" --cutoff 2019-10-16 --k 20 --json |
   holds "search under 2019-10-16 answers 20 posts, none at or after the cutoff" \
     "len(d['hits']) == 20 and all(h['created_at'] < d['cutoff'] == 1571184000 for h in d['hits'])"
@@ -59,9 +59,9 @@ hindcast markets fetch --json | holds "104 real markets fetched, parsed and kept
 hindcast evalset build real --t0 day_before_close --all --json |
   holds "eval set day_before_close: n = 104, each priced before t0" \
     "len(d['questions']) == 104 and all(q['price_at_t0'] is not None for q in d['questions'])"
-hindcast forecast run --arm market_price --model none --eval-set real --json >"$work/baseline.json"
+hindcast forecast baselines --eval-set real --json | holds "baselines without a model are sealed" "d"
 hindcast forecast run --arm zero_shot --model smollm2 --eval-set real --runs 1 --limit "$questions" --json |
-  holds "the embedded model forecast $questions real questions" "d['finished'] >= $questions"
+  holds "the embedded model forecast $questions real questions" "d['rows'] >= $questions"
 hindcast score --eval-set real --json >"$work/score.json"
 holds "market baseline: Brier 0.0219, accuracy 0.9712, n = 104; what is missing is listed" \
   "[(round(c['brier'], 4), round(c['accuracy'], 4), c['n']) for c in d['cells'] if c['arm'] == 'market_price'] == [(0.0219, 0.9712, 104)] and d['missing']" \
