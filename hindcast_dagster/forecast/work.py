@@ -63,7 +63,7 @@ class Work:
         forecast = await forecast_once(self.job, unit)
         cost = self.purse.settle(forecast)
         record = TraceRecord(unit.identity.forecast_id, self.job.eval_set, unit.identity, forecast, cost, clock.now())
-        self.job.journal.write(record.forecast_id, to_record(record))
+        await asyncio.to_thread(self.job.journal.write, record.forecast_id, to_record(record))  # waits for the disk
         self.job.done[record.forecast_id] = record
         self.finished += 1
         self.failed += forecast.status == "failed"
