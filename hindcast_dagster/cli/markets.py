@@ -39,12 +39,13 @@ def fetch(
     Example: hindcast markets fetch --closed-from 2025-12-01 --closed-to 2026-01-31
     """
     from hindcast_dagster.markets.fetch import fetch as run
+    from hindcast_dagster.sample.reach import reachable
 
     obj: Context = context.obj
-    with obj.progress("Polymarket") as bar:
+    with reachable(obj.settings) as settings, obj.progress("Polymarket") as bar:
         report = run(
             obj.store,
-            obj.settings,
+            settings,
             closed_from=closed_from,
             closed_to=closed_to,
             progress=bar,

@@ -63,6 +63,7 @@ class Client:
             raise UsageError(f"The base URL of the {name} API is {base_url!r}: it must begin with http:// or https://.")
         self.name, self.base_url, self.budget_s = name, base_url.rstrip("/"), budget_s
         self._pace = _Pace(RATES[name])
+        self._stopped = threading.Event()
         # A loopback server stands in for an API in tests and in the demo: never through a proxy.
         direct: dict[str, httpx.BaseTransport | None] = {"all://127.0.0.1": None, "all://localhost": None}
         agent = f"hindcast-dagster/{version('hindcast-dagster')} (research; leakage-free replay of resolved markets)"
@@ -77,6 +78,10 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def stop(self) -> None:
+        """Let no request begin another attempt: one that is given up, or Ctrl-C, must not wait for all budgets."""
+        self._stopped.set()
 
     def get(self, path: str, query: dict[str, str | int], *, accept: Callable[[Any], str | None]) -> Answer:
         """Return the first usable answer.
@@ -112,6 +117,8 @@ class Client:
         self, path: str, query: dict[str, str | int], accept: Callable[[Any], str | None], *, timeout: float
     ) -> Answer:
         self._pace.wait()
+        if self._stopped.is_set():
+            raise Unreachable(f"Requests to {self.base_url} were stopped: run the command again.")
         response = self._http.get(self.base_url + path, params=query, timeout=timeout)
         if response.status_code in _TRANSIENT:
             raise _Again(f"status {response.status_code}", _retry_after(response))

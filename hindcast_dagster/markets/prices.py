@@ -117,7 +117,9 @@ def _collect(
                 if progress:
                     progress(len(done), len(markets), f"price series of {month}")
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for each in asking.clients.values():
+                each.stop()
             raise
     return done
 

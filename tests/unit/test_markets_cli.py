@@ -69,6 +69,15 @@ def test_retries_leave_stdout_to_the_document(toy: ToyPolymarket, cli: Cli) -> N
     assert cli.json("markets", "fetch")["kept"] == 1
 
 
+def test_the_sample_world_is_fetched_by_a_setting(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HINDCAST_DATA_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("HINDCAST_POLYMARKET__SOURCE", "sample")
+    monkeypatch.setenv("HINDCAST_SAMPLE__MONTHS", "1")
+    report = cli.json("markets", "fetch", "--no-prices")
+    assert report["kept"] > 0
+    assert sum(report["excluded"].values()) > 0
+
+
 def test_exit_codes(toy: ToyPolymarket, cli: Cli) -> None:
     assert cli.json("markets", "show", "nothing", code=4)["error"]["exit_code"] == 4
     assert cli("markets", "list", "--month", "2026-1")[0] == 2

@@ -323,6 +323,20 @@ def test_prices_that_were_cut_off_go_on_where_they_stopped(toy: ToyPolymarket, s
     assert [path for path in done if toy.asked[path] > 1] == []
 
 
+def test_one_lost_series_ends_the_others_at_once(toy: ToyPolymarket, store: Store) -> None:
+    """The first token is refused for good by the wait budget; the others must not spend theirs too."""
+    add_many(toy, 6)
+    slow = {token(number, "Yes") for number in range(2, 7)}
+    toy.fault = lambda number, path: (
+        (429, "", {"Retry-After": "3"}) if any(name in path for name in slow)
+        else (429, "", {"Retry-After": "99"}) if token(1, "Yes") in path else None
+    )  # fmt: skip
+    began = time.monotonic()
+    with pytest.raises(Unreachable):
+        fetch(store, toy.settings(store.root, wait_budget_s=60.0))
+    assert time.monotonic() - began < 20
+
+
 def test_a_walk_of_another_server_is_not_continued(toy: ToyPolymarket, store: Store) -> None:
     add_many(toy, 3)
     toy.page_cap = 1
