@@ -12,6 +12,7 @@ ones make up about 3 %, one zstd frame with a 2 GiB window. Every measurement is
 import argparse
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -19,7 +20,6 @@ import tempfile
 import time
 import zlib
 from pathlib import Path
-from typing import Any
 
 import zstandard
 
@@ -27,6 +27,7 @@ MONTH, START, SECONDS = "2024-06", 1_717_200_000, 30 * 86_400
 PEER_LINES_PER_S = 47_550  # what a widely used multiprocess script reported for itself on such a machine
 KEPT_SHARE, SUBREDDITS = 0.03, 3_000
 MIN_SCORE, MIN_WORDS = 5, 20
+TEXT_WORDS = 8_000_000  # bodies are cut from one long random text
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -44,43 +45,51 @@ def write_month(path: Path, lines: int) -> None:
 
     rng = random.Random(20240601)
     words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 10))) for _ in range(20_000)]
+    prose = " ".join(rng.choices(words, weights=[1 / (rank + 9) for rank in range(len(words))], k=TEXT_WORDS))
     kept = subreddits.names()
     others = [f"sub_{rng.randrange(36**6):x}" for _ in range(SUBREDDITS - len(kept))]
     params = zstandard.ZstdCompressionParameters.from_level(3, window_log=31, enable_ldm=True, write_checksum=1)
     with path.open("wb") as out, zstandard.ZstdCompressor(compression_params=params).stream_writer(out) as stream:
         for number in range(lines):
             name = rng.choice(kept) if rng.random() < KEPT_SHARE else others[int(len(others) * rng.random() ** 2)]
-            stream.write(json.dumps(_comment(rng, words, number, lines, name), separators=(",", ":")).encode() + b"\n")
+            created = START + number * SECONDS // lines
+            begin, length = int(rng.random() * len(prose)), int(rng.expovariate(1 / 180)) + 10
+            values = {
+                "own": base36(45_000_000_000 + number), "link": base36(2_000_000_000 + int(rng.random() * 4e6)),
+                "created": created, "first": created + 15, "second": created + 130_000 + number % 900,
+                "author": f"{words[int(rng.random() ** 2 * 20_000)]}_{int(rng.random() * 4e5)}",
+                "full": f"{int(rng.random() * 1e12):x}", "score": int(rng.paretovariate(1.1)), "name": name,
+                "sub": f"{zlib.crc32(name.encode()):x}", "slug": words[int(rng.random() * 20_000)],
+                "body": prose[begin : begin + length],
+            }  # fmt: skip
+            stream.write((LINE % values).encode())
 
 
-def _comment(rng: random.Random, words: list[str], number: int, lines: int, name: str) -> dict[str, Any]:
-    created = START + number * SECONDS // lines
-    own, link = base36(45_000_000_000 + number), base36(2_000_000_000 + rng.randrange(4_000_000))
-    body = " ".join(words[int(len(words) * rng.random() ** 3)] for _ in range(int(rng.expovariate(1 / 32)) + 1))
-    score = int(rng.paretovariate(1.1))
-    author = f"{rng.choice(words)}_{rng.randrange(400_000)}"
-    empty = dict.fromkeys(("approved_at_utc", "approved_by", "associated_award", "author_flair_background_color",
+def line_template() -> str:
+    """Return a line as Arctic Shift writes them (all keys, sorted), with places for the values that differ."""
+    null = dict.fromkeys(("approved_at_utc", "approved_by", "associated_award", "author_flair_background_color",
         "author_flair_css_class", "author_flair_template_id", "author_flair_text", "author_flair_text_color",
-        "banned_at_utc", "banned_by", "collapsed_reason", "collapsed_reason_code", "comment_type", "distinguished",
-        "likes", "mod_note", "mod_reason_by", "mod_reason_title", "num_reports", "removal_reason", "report_reasons",
-        "top_awarded_type", "unrepliable_reason"))  # fmt: skip
+        "banned_at_utc", "banned_by", "collapsed_because_crowd_control", "collapsed_reason", "collapsed_reason_code",
+        "comment_type", "distinguished", "likes", "mod_note", "mod_reason_by", "mod_reason_title", "num_reports",
+        "removal_reason", "report_reasons", "top_awarded_type", "unrepliable_reason"))  # fmt: skip
     false = dict.fromkeys(("archived", "author_is_blocked", "author_patreon_flair", "author_premium", "can_gild",
-        "can_mod_post", "collapsed", "is_submitter", "locked", "no_follow", "saved", "score_hidden", "stickied"),
-        False)  # fmt: skip
-    record = {
-        "_meta": {"retrieved_2nd_on": created + 130_000 + rng.randrange(900)},
-        "all_awardings": [], "author": author, "author_flair_richtext": [], "author_flair_type": "text",
-        "author_fullname": f"t2_{rng.randrange(36**8):x}", "awarders": [], "body": body,
-        "collapsed_because_crowd_control": None,
-        "controversiality": 0, "created": created, "created_utc": created, "downs": 0, "edited": False, "gilded": 0,
-        "gildings": {}, "id": own, "link_id": f"t3_{link}", "mod_reports": [], "name": f"t1_{own}",
-        "parent_id": f"t3_{link}",
-        "permalink": f"/r/{name}/comments/{link}/{rng.choice(words)}_{rng.choice(words)}/{own}/",
-        "replies": "", "retrieved_on": created + 15, "score": score, "send_replies": True, "subreddit": name,
-        "subreddit_id": f"t5_{zlib.crc32(name.encode()):x}", "subreddit_name_prefixed": f"r/{name}",
-        "subreddit_type": "public", "total_awards_received": 0, "treatment_tags": [], "ups": score, "user_reports": [],
-    } | empty | false  # fmt: skip
-    return dict(sorted(record.items()))
+        "can_mod_post", "collapsed", "edited", "is_submitter", "locked", "no_follow", "saved", "score_hidden",
+        "stickied"), False)  # fmt: skip
+    lists = ("all_awardings", "author_flair_richtext", "awarders", "mod_reports", "treatment_tags", "user_reports")
+    record = null | false | {name: [] for name in lists} | {
+        "_meta": {"retrieved_2nd_on": "#second#"}, "author": "%(author)s", "author_flair_type": "text",
+        "author_fullname": "t2_%(full)s", "body": "%(body)s", "controversiality": 0, "created": "#created#",
+        "created_utc": "#created#", "downs": 0, "gilded": 0, "gildings": {}, "id": "%(own)s", "link_id": "t3_%(link)s",
+        "name": "t1_%(own)s", "parent_id": "t3_%(link)s", "replies": "", "retrieved_on": "#first#", "score": "#score#",
+        "permalink": "/r/%(name)s/comments/%(link)s/%(slug)s/%(own)s/", "send_replies": True, "subreddit": "%(name)s",
+        "subreddit_id": "t5_%(sub)s", "subreddit_name_prefixed": "r/%(name)s", "subreddit_type": "public",
+        "total_awards_received": 0, "ups": "#score#",
+    }  # fmt: skip
+    text = json.dumps(dict(sorted(record.items())), separators=(",", ":"))
+    return re.sub('"#([a-z]+)#"', r"%(\1)d", text) + "\n"
+
+
+LINE = line_template()
 
 
 def usual_script(dump: Path, out: Path, *, everything: bool) -> None:

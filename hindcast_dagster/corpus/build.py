@@ -16,7 +16,7 @@ from hindcast_dagster.corpus.lines import Block, Lines
 from hindcast_dagster.corpus.record import parse, parse_all
 from hindcast_dagster.corpus.rules import REASONS, Rules
 from hindcast_dagster.corpus.runs import Runs
-from hindcast_dagster.corpus.scan import Span, scan, spans
+from hindcast_dagster.corpus.scan import Scanner, Span, spans
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.corpus.sieve import KIND_SAMPLE, Batch, Sieve
 from hindcast_dagster.corpus.workspace import workspace
@@ -87,7 +87,7 @@ class _Reading:
         self.rejects = rejects
         self.sieve = Sieve(rules, seen=Seen(work), runs=Runs(work), rejects=rejects)
         self.replaced = 0
-        self._kept = None if rules.kept is None else frozenset(name.encode() for name in rules.kept)
+        self._scanner = None if rules.kept is None else Scanner(frozenset(name.encode() for name in rules.kept))
         self._progress, self._size = progress, path.stat().st_size
         self._started = self._reported = time.monotonic()
 
@@ -102,12 +102,12 @@ class _Reading:
     def _block(self, block: Block) -> None:
         data, start, end, _ = block
         first = self.lines.count + 1
-        if self._kept is None:
+        if self._scanner is None:
             parsed = parse_all(data, start, end)
             count = len(parsed.records)
             batch = Batch(data, first, parsed.records, lambda: spans(data, start, end))
         else:
-            count, found = scan(data, start, end, self._kept)
+            count, found = self._scanner.scan(data, start, end)
             parsed = parse(data, found)
             batch = Batch(data, first, parsed.records, lambda: found)
             self._foreign(block, first, count, found)

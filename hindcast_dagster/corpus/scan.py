@@ -10,7 +10,10 @@ from typing import Final, Literal, NamedTuple
 
 _KEY: Final = b'"subreddit"'
 _BEHIND: Final = len(_KEY)
-_COLON: Final = re.compile(rb"[ \t\r]*:[ \t\r]*")
+_COLON: Final = ord(":")
+_QUOTE: Final = ord('"')
+_SPACED_COLON: Final = re.compile(rb"[ \t\r]*:[ \t\r]*")
+MOST_KNOWN: Final = 100_000  # subreddits remembered; a full month has millions (profiles), most of them once
 
 Span = tuple[int, int, int]
 """Number of a line in its block, from 0, and where it begins and ends (without its newline) in the block's data."""
@@ -23,49 +26,56 @@ class Scanned(NamedTuple):
     candidates: list[Span]
 
 
-def scan(data: bytes, start: int, end: int, kept: frozenset[bytes]) -> Scanned:
-    """Scan the whole lines `data[start:end]`; `kept` holds lower-case names.
+class Scanner:
+    """Scans the blocks of one dump. `kept` holds lower-case names."""
 
-    This loop decides the speed of a month: per line two searches, a slice and a look-up, and no call of our own.
-    """
-    find = data.find
-    number = 0
-    candidates: list[Span] = []
-    key = find(_KEY, start, end)
-    while start < end:
-        stop = find(b"\n", start, end)
-        foreign = wanted = False
-        while start <= key < stop:
-            after = key + _BEHIND
-            if data[after : after + 2] == b':"':  # how most files write it
-                quote = find(b'"', after + 2, stop)
-                value = data[after + 2 : quote]
-                if value.lower() in kept or b"\\" in value or quote < 0:
-                    wanted = True
-                else:
+    def __init__(self, kept: frozenset[bytes]) -> None:
+        self._kept = kept
+        self._foreign: set[bytes] = set()  # values that were found to be foreign, as they are written
+
+    def scan(self, data: bytes, start: int, end: int) -> Scanned:
+        """Scan the whole lines `data[start:end]`. The newline is not part of a candidate.
+
+        This loop decides the speed of a month: per line two searches, a slice and a look-up, and no call of our own.
+        """
+        find, known = data.find, self._foreign
+        number = 0
+        candidates: list[Span] = []
+        key = find(_KEY, start, end)
+        while start < end:
+            stop = find(b"\n", start, end)
+            foreign = wanted = False
+            while start <= key < stop:
+                after = key + _BEHIND
+                if (
+                    data[after] == _COLON  # how most files write it
+                    and data[after + 1] == _QUOTE
+                    and data[after + 2 : find(b'"', after + 2, stop)] in known
+                ):
                     foreign = True
-            elif (verdict := _spaced(data, after, stop, kept)) == "wanted":
-                wanted = True
-            elif verdict == "foreign":
-                foreign = True
-            key = find(_KEY, after, end)
-        if wanted or not foreign:
-            candidates.append((number, start, stop))
-        number += 1
-        start = stop + 1
-    return Scanned(number, candidates)
+                elif (verdict := self._verdict(data, after, stop)) != "no key":
+                    foreign, wanted = True, wanted or verdict == "wanted"
+                key = find(_KEY, after, end)
+            if wanted or not foreign:
+                candidates.append((number, start, stop))
+            number += 1
+            start = stop + 1
+        return Scanned(number, candidates)
 
-
-def _spaced(data: bytes, after: int, stop: int, kept: frozenset[bytes]) -> Literal["wanted", "foreign", "no key"]:
-    """Judge the text "subreddit" at which no name follows at once: spaced, another type, or not a key at all."""
-    colon = _COLON.match(data, after, stop)
-    if colon is None:
-        return "no key"
-    if data[colon.end() : colon.end() + 1] != b'"':
-        return "foreign"  # null, a number, an object: no kept name
-    quote = data.find(b'"', colon.end() + 1, stop)
-    value = data[colon.end() + 1 : quote]
-    return "wanted" if quote < 0 or b"\\" in value or value.lower() in kept else "foreign"
+    def _verdict(self, data: bytes, after: int, stop: int) -> Literal["wanted", "foreign", "no key"]:
+        """Judge one occurrence of the text "subreddit": its value, or that it is no key at all."""
+        colon = _SPACED_COLON.match(data, after, stop)
+        if colon is None:
+            return "no key"
+        if data[colon.end() : colon.end() + 1] != b'"':
+            return "foreign"  # null, a number, an object: no kept name
+        quote = data.find(b'"', colon.end() + 1, stop)
+        value = data[colon.end() + 1 : quote]
+        if quote < 0 or b"\\" in value or value.lower() in self._kept:
+            return "wanted"
+        if len(self._foreign) < MOST_KNOWN:
+            self._foreign.add(value)
+        return "foreign"
 
 
 def spans(data: bytes, start: int, end: int) -> list[Span]:
