@@ -81,6 +81,8 @@ def _from_index(month: Month, predicate: Predicate, vector: "Vectors", *, k: int
     if not legal:
         return []
     rows = np.array(month.nearest(vector, predicate, k=CANDIDATES * k, exact=legal <= EXACT_BELOW), dtype=np.int64)
+    if len(rows) < min(k, legal):  # an index may lose rows; the exact scan does not
+        rows = np.array(month.nearest(vector, predicate, k=k, exact=True), dtype=np.int64)
     similarity = month.vectors.similarity(rows, vector)
     return [
         Found(1.0 - float(value), bytes(month.columns.ids[row]), month.month, int(row))

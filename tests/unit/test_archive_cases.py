@@ -217,12 +217,36 @@ def share(n):
     return "0.1%" if place < 1 else "1%" if place < 11 else "10%" if place < 111 else "rest"
 
 
-def test_lance_keeps_its_habits(tmp_path):
-    """What the archive relies on in this version of LanceDB: an explicit predicate, applied before ranking."""
-    import lancedb
-    import pyarrow as pa
+def test_an_index_that_loses_rows_is_not_believed(big, monkeypatch):
+    """Capped probes return fewer rows than exist: the exact scan is asked instead."""
+    archive, _ = big
+    archive.paths = dict.fromkeys(archive.months, "index")
+    month = archive.submissions["2026-01"]
+    honest = month.table.nearest
 
-    rows = pa.table({"created_at": pa.array([T0 - 1, T0, T0 + 1, None], pa.int64())})
-    opened = lancedb.connect(tmp_path).create_table("t", rows)
-    assert opened.search().where(f"created_at < {T0}").limit(9).to_arrow()["created_at"].to_pylist() == [T0 - 1]
-    assert opened.search().where("false").limit(9).to_arrow().num_rows == 0
+    def losing(vector, where, *, k, exact):
+        return honest(vector, where, k=k, exact=exact) if exact else honest(vector, where, k=k, exact=exact)[:3]
+
+    monkeypatch.setattr(month.table, "nearest", losing)
+    assert len(archive.at(T0).search_database("word3").hits) == 20
+
+
+def test_the_predicate_of_this_lancedb_is_tested_before_a_table_is_read(monkeypatch):
+    import lancedb
+
+    table.self_test()
+    table.self_test.cache_clear()
+
+    class Wrong:
+        def __getattr__(self, _name):
+            return lambda *_arguments, **_named: self
+
+        def __getitem__(self, _name):
+            return self
+
+        def to_pylist(self):
+            return [1, 2, 3]
+
+    monkeypatch.setattr(lancedb, "connect", lambda *_: Wrong())
+    with pytest.raises(table.TableNotVerified, match="do not use it"):
+        table.self_test()
