@@ -6,6 +6,7 @@ What belongs here: the state of one research and its rounds. The cutoff is not h
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from hindcast_dagster.archive.protocol import ArchiveView
@@ -15,7 +16,7 @@ from hindcast_dagster.forecast.blocks import Rendered
 from hindcast_dagster.forecast.calls import Caller
 from hindcast_dagster.forecast.fields import fields, options
 from hindcast_dagster.forecast.pool import Found, Harvest, Pool
-from hindcast_dagster.forecast.queries import Query, read_queries, search
+from hindcast_dagster.forecast.queries import SUBMISSIONS, Query, read_queries, search
 from hindcast_dagster.forecast.replies import Reflection, object_of, read_reflection
 from hindcast_dagster.llm.parse import ToolCall
 from hindcast_dagster.llm.protocol import Completion
@@ -76,6 +77,7 @@ class Research:
             await self._look_up(thought.lookups, number + 1)
             queries = thought.queries
             if not queries:
+                await self._summarise(number + 1)  # what the look-ups brought
                 return "no_queries"
         return "round_budget"
 
@@ -97,7 +99,7 @@ class Research:
         async with self.threads:
             return await asyncio.to_thread(work)
 
-    @property
+    @cached_property
     def task(self) -> str:
         """The part that all research prompts of a question begin with: caches hit on it."""
         return load("research_task").fill(
@@ -126,6 +128,11 @@ class Research:
         def work() -> tuple[Harvest, list[str]]:
             answers, problems = search(self.view, queries, k=self.agent.hits_per_query)
             gained = self.pool.add(answers, round_=number)
+            if not gained.hits and any(query.filters != SUBMISSIONS for query in queries):
+                wide = [Query(query.text) for query in queries]
+                answers, more = search(self.view, wide, k=self.agent.hits_per_query)
+                gained = self.pool.add(answers, round_=number)
+                problems += ["No hit within the filters of the queries; they were asked again without.", *more]
             self.pool.expand(self.view, self.agent, round_=number)
             return gained, problems
 

@@ -17,6 +17,9 @@ from hindcast_dagster.prompts.loader import load
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 
+CODE: Final = 1
+"""Raised with every change of behaviour that no prompt and no setting shows: part of the arm's version."""
+
 PROMPTS: Final = (*research.PROMPTS, "research_tally", "forecast_system", "forecast_user", *reading.PROMPTS)
 CALLS: Final = (*research.CALLS, "tally", "forecast", "repair", "compact", "json_only")
 
@@ -35,6 +38,7 @@ class Retrieval:
         self._agent = settings.agent
         self._threads = asyncio.Semaphore(1)
         self.settings: dict[str, Any] = {
+            "code": CODE,
             "agent": settings.agent.model_dump(),
             "decoding": settings.decoding.model_dump(include={*CALLS, "top_p"}),
             "structured": settings.llm.structured,

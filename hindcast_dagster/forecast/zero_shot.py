@@ -12,6 +12,9 @@ from hindcast_dagster.prompts.loader import load
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 
+CODE: Final = 1
+"""Raised with every change of behaviour that no prompt and no setting shows: part of the arm's version."""
+
 PROMPTS: Final = ("zero_shot_system", "zero_shot_user", *reading.PROMPTS)
 CALLS: Final = ("zero_shot", "repair", "compact", "json_only")
 
@@ -25,6 +28,7 @@ class ZeroShot:
     def __init__(self, model: ChatModel, settings: Settings) -> None:
         self._caller = Caller(model, settings.decoding, structured=settings.llm.structured)
         self.settings: dict[str, Any] = {
+            "code": CODE,
             "decoding": settings.decoding.model_dump(include={*CALLS, "top_p"}),
             "structured": settings.llm.structured,
         }

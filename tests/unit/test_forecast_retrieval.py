@@ -252,6 +252,28 @@ def test_a_model_cannot_move_the_cutoff_or_widen_a_search() -> None:
         assert word in remarks
 
 
+def test_filters_that_exclude_everything_do_not_empty_the_evidence() -> None:
+    narrow = json.dumps(
+        {"queries": [{"query": "rocket", "subreddits": ["nosuchplace"]}, {"query": "x", "months": "1999-01"}]}
+    )
+    script = Script(answers={"seed_queries": narrow})
+    forecast = made(script)
+    assert forecast.stop_reason != "no_documents"
+    assert [step.detail["filters"] for step in steps(forecast, "search", "search_database")][2:4] == [
+        {"doc_type": "submission"}
+    ] * 2
+    assert "asked again without" in script.prompt("reflection")
+
+
+def test_look_ups_without_further_queries_are_still_read() -> None:
+    calls = [{"tool": "getcommentcoreinfo", "arguments": {"comment_id": "c3"}}]
+    script = Script(answers={"reflection": json.dumps({"confidence": 0.2, "queries": [], "lookups": calls})})
+    forecast = made(script)
+    assert (forecast.stop_reason, forecast.rounds) == ("no_queries", 1)
+    assert script.names().count("summary") == 2
+    assert '<comment n="1" id="t1_c3"' in script.prompt("summary", 1)
+
+
 def test_look_ups_work_and_what_cannot_be_made_is_told() -> None:
     calls = [
         {"tool": "getpostcoreinfo", "arguments": {"post_id": "t3_p2"}},
