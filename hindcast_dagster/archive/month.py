@@ -55,6 +55,11 @@ class Month:
         """Bare ids, in the order of the rows."""
         return self.columns.ids
 
+    @property
+    def bytes(self) -> int:
+        """What the month takes on disk."""
+        return sum(path.stat().st_size for path in self._path.rglob("*") if path.is_file())
+
     def legal(self, predicate: Predicate) -> "NDArray[np.bool_] | None":
         """Return which rows satisfy the predicate; None: all of them."""
         return None if predicate.admits_all(self.columns) else predicate.mask(self.columns)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from hindcast_dagster.archive.embedding import Embedder, open_embedder
 from hindcast_dagster.archive.layers import Rules
@@ -48,6 +49,22 @@ class LanceArchive:
     def paths(self) -> dict[str, Path]:
         """How each month of submissions is searched: exact, or through its index when memory_mb does not hold it."""
         return paths(self.submissions.values(), memory_mb=self._settings.archive.memory_mb)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what is open, month by month, as JSON values: rows, version, disk, model, and how it is searched."""
+        return [
+            {
+                "table": month.manifest.table,
+                "month": month.month,
+                "rows": month.rows,
+                "version": month.manifest.version,
+                "bytes": month.bytes,
+                "model": month.manifest.stats.get("embedding", {}).get("model"),
+                "truncated": month.manifest.stats.get("truncated"),
+                "searched": self.paths[month.month] if month.manifest.table == SUBMISSION_INDEX else None,
+            }
+            for month in (*self.submissions.values(), *self.comments.values())
+        ]
 
     @cached_property
     def matrix(self) -> Matrix:

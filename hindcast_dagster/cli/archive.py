@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from pydantic import ValidationError
+from rich.table import Table
 from rich.text import Text
 
 from hindcast_dagster import clock
@@ -77,6 +78,20 @@ def build(
     }
     lines = [f"{kind} {month}: {each.rows} rows, version {each.version[:12]}" for kind, each in built.items()]
     given.emit(document, text="\n".join(lines + absent))
+
+
+@archive.command()
+def status(context: typer.Context) -> None:
+    """Show every sealed month: its rows, disk, model, and how it is searched (exact, or through its index).
+
+    Example: hindcast archive status --data-root data/demo
+    """
+    from hindcast_dagster.archive.open import open_archive
+
+    given: Context = context.obj
+    opened = open_archive(given.store, given.settings)
+    months = opened.describe()
+    given.emit({"snapshot": opened.snapshot, "months": months}, text=_status_table(months))
 
 
 def search(
@@ -193,6 +208,15 @@ def open_view(given: Context, cutoff: str, mode: str | None) -> "View":
     if mode is not None:
         settings = settings.model_copy(update={"archive": settings.archive.model_copy(update={"mode": mode})})
     return open_archive(given.store, settings).at(t0)
+
+
+def _status_table(months: list[dict[str, Any]]) -> Table:
+    table = Table("table", "month", "rows", "MiB", "model", "cut texts", "searched", box=None, header_style="bold")
+    for found in months:
+        shown = (found["model"], found["truncated"], found["searched"])
+        words = ("" if value is None else str(value) for value in shown)
+        table.add_row(found["table"], found["month"], f"{found['rows']:,}", f"{found['bytes'] / 2**20:,.1f}", *words)
+    return table
 
 
 def _filters(**values: Any) -> Filters:

@@ -71,6 +71,16 @@ def test_build(call, store):
     assert "comments 2026-01 is not sealed" in built["missing"][0]
 
 
+def test_status_says_how_each_month_is_searched(call, sealed):
+    code, out = call("archive", "status", "--json")
+    assert code == 0
+    found = {(each["table"], each["month"]): each for each in json.loads(out)["months"]}
+    assert found["submission_index", "2026-01"]["searched"] == "exact"
+    assert found["submission_index", "2026-01"]["model"] == "toy"
+    assert found["comment_index", "2026-01"]["searched"] is None
+    assert all(each["bytes"] > 0 for each in found.values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -101,7 +111,9 @@ def test_a_hollow_month_is_input_refused(call, store):
     assert call("archive", "build", "--month", "2026-01", "--accept-hollow")[0] == 0
 
 
-@pytest.mark.parametrize("command", ["search", "post", "comment", "thread", "author", "serve", "archive build"])
+@pytest.mark.parametrize(
+    "command", ["search", "post", "comment", "thread", "author", "serve", "archive build", "archive status"]
+)
 def test_every_help_teaches_with_an_example(call, command):
     code, out = call(*command.split(), "--help")
     assert code == 0
