@@ -6,7 +6,8 @@
 
 The month is made here: comments in Arctic Shift's shape, about 1.7 KB a line, 3,000 subreddits of which the 20 kept
 ones make up about 3 %, one zstd frame with a 2 GiB window. Every measurement is a fresh process; the best of
-`--repeat`.
+`--repeat`. Wall times mean something on a machine with two idle cores; on a busy one look at the processor time of the
+busiest thread instead.
 """
 
 import argparse
@@ -129,18 +130,20 @@ def measured(task: str, dump: Path) -> None:
     import hindcast_dagster.corpus.build  # noqa: F401 - a program that is up: imports are reported apart
 
     with tempfile.TemporaryDirectory(dir=dump.parent) as folder:
-        begun = time.perf_counter()
+        begun, main, process = time.perf_counter(), time.thread_time(), time.process_time()
         name, _, scope = task.partition(":")
         run = {"pipeline": pipeline, "script": usual_script}[name]
         run(dump, Path(folder) / "out", everything=scope == "all")
-        seconds = time.perf_counter() - begun
-    print(json.dumps({"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+        seconds, main, process = (time.perf_counter() - begun, time.thread_time() - main, time.process_time() - process)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "busiest": max(main, process - main), "mib": peak}))
 
 
-def best(task: str, dump: Path, repeat: int) -> dict[str, float]:
+def best_of(task: str, dump: Path, repeat: int) -> dict[str, float]:
     command = [sys.executable, __file__, "--task", task, "--dump", str(dump)]
     runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(repeat)]
-    return {"seconds": min(run["seconds"] for run in runs), "mib": max(run["mib"] for run in runs)}
+    best = {name: min(run[name] for run in runs) for name in ("seconds", "busiest")}
+    return best | {"mib": max(run["mib"] for run in runs)}
 
 
 def whole_command(dump: Path, repeat: int) -> float:
@@ -156,37 +159,46 @@ def whole_command(dump: Path, repeat: int) -> float:
     return min(times)
 
 
-def decompression(dump: Path, repeat: int) -> float:
-    times = []
+def decompression(dump: Path, repeat: int) -> dict[str, float]:
+    walls, works = [], []
     for _ in range(repeat):
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _children()
         subprocess.run(["zstd", "-dc", "--long=31", str(dump)], stdout=subprocess.DEVNULL, check=True)
-        times.append(time.perf_counter() - begun)
-    return min(times)
+        walls.append(time.perf_counter() - begun)
+        works.append(_children() - before)
+    return {"seconds": min(walls), "busiest": min(works)}
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def ratios(dump: Path, lines: int, repeat: int) -> None:
     """Print the four comparisons, measured side by side."""
     zstd = decompression(dump, repeat)
-    ours, ours_all = best("pipeline:20", dump, repeat), best("pipeline:all", dump, repeat)
-    script, script_all = best("script:20", dump, 1), best("script:all", dump, 1)
-    zstd = min(zstd, decompression(dump, repeat))
-    command = whole_command(dump, repeat)
-    for name, seconds in (
-        ("zstd -dc --long=31", zstd), ("20 subreddits, sealed", ours["seconds"]), ("  as a command", command),
-        ("usual script, 20", script["seconds"]), ("all subreddits, sealed", ours_all["seconds"]),
-        ("usual script, all", script_all["seconds"]),
+    ours, ours_all = best_of("pipeline:20", dump, repeat), best_of("pipeline:all", dump, repeat)
+    script, script_all = best_of("script:20", dump, 1), best_of("script:all", dump, 1)
+    again = decompression(dump, repeat)
+    zstd = {name: min(value, again[name]) for name, value in zstd.items()}
+    for name, found in (
+        ("zstd -dc --long=31", zstd), ("20 subreddits, sealed", ours), ("usual script, 20", script),
+        ("all subreddits, sealed", ours_all), ("usual script, all", script_all),
     ):  # fmt: skip
-        print(f"{name:<24}{seconds:8.2f} s {lines / seconds:12,.0f} lines/s")
+        seconds, busiest = found["seconds"], found["busiest"]
+        print(f"{name:<24}{seconds:8.2f} s {lines / seconds:12,.0f} lines/s   busiest thread {busiest:6.2f} s")
+    print(f"as a whole command      {whole_command(dump, repeat):8.2f} s")
     print(f"peak memory             {ours['mib']:8.0f} MiB (20), {ours_all['mib']:.0f} MiB (all)")
     for name, found, wanted, most in (
-        ("wall / zstd", ours["seconds"] / zstd, 1.3, True),
-        ("speed / usual script", script["seconds"] / ours["seconds"], 5, False),
-        (f"speed / {PEER_LINES_PER_S:,} lines/s", lines / ours["seconds"] / PEER_LINES_PER_S, 7, False),
-        ("speed / usual script, all", script_all["seconds"] / ours_all["seconds"], 2, False),
+        ("time / zstd", lambda key: ours[key] / zstd[key], 1.3, True),
+        ("speed / usual script", lambda key: script[key] / ours[key], 5, False),
+        (f"speed / {PEER_LINES_PER_S:,} lines/s", lambda key: lines / ours[key] / PEER_LINES_PER_S, 7, False),
+        ("speed / usual script, all", lambda key: script_all[key] / ours_all[key], 2, False),
     ):
-        met = found <= wanted if most else found >= wanted
-        print(f"{name:<28}{found:6.2f}  ({'at most' if most else 'at least'} {wanted}: {'met' if met else 'MISSED'})")
+        ratio, idle = found("seconds"), found("busiest")
+        met = ratio <= wanted if most else ratio >= wanted
+        aim = f"{'at most' if most else 'at least'} {wanted}: {'met' if met else 'MISSED'}"
+        print(f"{name:<28}{ratio:6.2f}  ({aim})   by the busiest thread {idle:6.2f}")
 
 
 def scaling(folder: Path, repeat: int) -> None:
@@ -194,7 +206,7 @@ def scaling(folder: Path, repeat: int) -> None:
     for lines in (100_000, 500_000, 1_000_000, 2_000_000):
         dump = month_of(folder, lines)
         for task in ("pipeline:20", "pipeline:all"):
-            found = best(task, dump, repeat)
+            found = best_of(task, dump, repeat)
             each = found["seconds"] / lines * 1e6
             print(
                 f"{lines:>9,} lines  {task:<13}{found['seconds']:7.2f} s {each:6.2f} us/line {found['mib']:6.0f} MiB",

@@ -15,12 +15,12 @@ from hindcast_dagster.storage.store import Store
 
 Kind = Literal["submissions", "comments"]
 KINDS: Final[tuple[Kind, ...]] = ("submissions", "comments")
-SUFFIXES: Final = (".zst", ".gz", ".bz2", ".xz", ".ndjson", ".jsonl")
 
 _KIND_OF: Final[dict[str, Kind]] = {"RS": "submissions", "RC": "comments"}
 _PREFIX_OF: Final = {kind: prefix for prefix, kind in _KIND_OF.items()}
+_PACKED: Final = "zst|gz|bz2|xz"
 _NAME: Final = re.compile(
-    r"(RS|RC)_(?:v2_)?([0-9]{4}-(?:0[1-9]|1[0-2]))(?:\.(?:ndjson|jsonl|json))?(?:\.zst|\.gz|\.bz2|\.xz|(?<=\.ndjson)|(?<=\.jsonl))"
+    rf"(RS|RC)_(?:v2_)?([0-9]{{4}}-(?:0[1-9]|1[0-2]))\.(?:{_PACKED}|(?:ndjson|jsonl)(?:\.(?:{_PACKED}))?)"
 )
 
 

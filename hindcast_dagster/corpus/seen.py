@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECENT: Final = 1_000_000  # about 110 MB as a set of strings
-LARGEST: Final = 16_000_000  # files are merged up to this many ids: 208 MB while merging two
+LARGEST: Final = 8_000_000  # files are merged up to this many ids: about 300 MB while two become one
 
 
 class _File(NamedTuple):

@@ -84,6 +84,8 @@ def _zstd(reader: HashingReader) -> Iterator[bytes]:
         while data := stream.read(OUTPUT):
             yield data
     except zstandard.ZstdError as error:
+        if "Allocation error" in str(error):
+            raise MemoryError from error
         raise Broken(f"zstd says {str(error).removeprefix('zstd decompress error: ')!r}") from error
     walk.finish()
 
@@ -137,12 +139,11 @@ def _form(path: Path) -> _Form:
 
 
 def window_of(path: Path) -> int:
-    """Return the bytes of history that a decoder of this file must hold; 0 where it is small."""
+    """Return the bytes of history that a decoder of this file must hold; 0 where it is small or cannot be told."""
     if path.suffix != ".zst":
         return 0
-    with path.open("rb") as handle:
-        head = handle.read(18)
     try:
-        return int(zstandard.get_frame_parameters(head).window_size)
-    except zstandard.ZstdError:
+        with path.open("rb") as handle:
+            return int(zstandard.get_frame_parameters(handle.read(18)).window_size)
+    except (OSError, zstandard.ZstdError):  # whoever reads the file says so
         return 0
