@@ -14,6 +14,7 @@ from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast import fields, rows
 from hindcast_dagster.forecast.evidence_count import EvidenceCount
 from hindcast_dagster.forecast.forecaster import Forecast, Trace
+from hindcast_dagster.forecast.pinned import pinned_archive
 from hindcast_dagster.forecast.records import BASELINES, NO_MODEL, Identity, TraceRecord, mode_of, records_in, to_record
 from hindcast_dagster.forecast.tracing import TracedView, recording
 from hindcast_dagster.questions.load import load
@@ -55,7 +56,7 @@ def build(
     questions = [resolved.question for resolved in load(store, eval_set)]
     found = [record for arm in RULES for record in _by_rule(eval_set, arm, questions)]
     left_out: dict[str, Any] = {arm: missing for arm in RULES if (missing := len(questions) - _count(found, arm))}
-    searched, reason = _archive(store, settings, sealed.manifest.pins, archive)
+    searched, reason = _archive(store, settings, eval_set, sealed.manifest.pins, archive)
     if searched is None:
         left_out["evidence_count"] = reason
     else:
@@ -95,13 +96,11 @@ def _by_search(
 
 
 def _archive(
-    store: Store, settings: Settings, pins: Sequence[Input], given: Archive | None
+    store: Store, settings: Settings, eval_set: str, pins: Sequence[Input], given: Archive | None
 ) -> tuple[Archive | None, str]:
     """Return an archive that can be searched, or None and the reason."""
-    from hindcast_dagster.archive.open import open_archive
-
     try:
-        archive = given if given is not None else open_archive(store, settings, pins=pins)
+        archive = given if given is not None else pinned_archive(store, settings, eval_set=eval_set, pins=pins)
     except NotReady as error:
         return None, str(error)
     return (archive, "") if archive.months else (None, "The archive has no searchable month.")

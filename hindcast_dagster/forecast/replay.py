@@ -14,6 +14,7 @@ from hindcast_dagster.errors import HindcastError, InputRefused
 from hindcast_dagster.forecast import arms
 from hindcast_dagster.forecast.forecaster import Forecast, Step, Trace
 from hindcast_dagster.forecast.nowhere import Nowhere
+from hindcast_dagster.forecast.pinned import pinned_archive
 from hindcast_dagster.forecast.records import TraceRecord, find
 from hindcast_dagster.forecast.tracing import TracedModel, TracedView, messages_hash, recording
 from hindcast_dagster.llm.open import open_model
@@ -128,9 +129,8 @@ def of_stored(
 
 
 def _pinned(store: Store, settings: Settings, eval_set: str) -> Archive:
-    from hindcast_dagster.archive.open import open_archive
-
-    return open_archive(store, settings, pins=store.partition("eval_set", eval_set).require().manifest.pins)
+    pins = store.partition("eval_set", eval_set).require().manifest.pins
+    return pinned_archive(store, settings, eval_set=eval_set, pins=pins)
 
 
 def difference(one: Forecast, other: Forecast) -> str:

@@ -15,6 +15,7 @@ from hindcast_dagster.forecast import arms, money
 from hindcast_dagster.forecast import plan as planning
 from hindcast_dagster.forecast.contamination import Contamination, sift
 from hindcast_dagster.forecast.job import Job, alone, take_stock
+from hindcast_dagster.forecast.pinned import pinned_archive
 from hindcast_dagster.forecast.records import NO_MODEL, journal_of, mode_of
 from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.forecast.tracing import TracedModel
@@ -166,9 +167,7 @@ def _questions(store: Store, eval_set: str) -> list[Question]:
 def _archive(store: Store, settings: Settings, order: _Order, pins: Sequence[Input]) -> Archive:
     if order.archive is not None:
         return order.archive
-    from hindcast_dagster.archive.open import open_archive
-
-    return open_archive(store, settings, pins=pins)
+    return pinned_archive(store, settings, eval_set=order.eval_set, pins=pins)
 
 
 def _reads_archive(arm: Any) -> bool:
