@@ -30,7 +30,7 @@ from hindcast_dagster.questions.load import TABLE
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
-from hindcast_dagster.storage.tables import publish_table
+from hindcast_dagster.storage.tables import publish_table, read_table
 
 CODE_VERSION: Final = "eval_set/1"
 ARCHIVE_TABLES: Final = ("submission_index", "comment_index")
@@ -159,10 +159,18 @@ def candidates(store: Store, markets: pl.DataFrame, config: Config) -> pl.DataFr
 
 
 def resolved_by(store: Store, eval_set: str) -> list[str]:
-    """Return the markets with an outcome in the snapshot that an eval set pins: its next vintage leaves them out."""
-    manifest = store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set}").manifest
-    old = read.all_markets(store, pins=manifest.pins)
-    return old.filter(pl.col("outcome").is_not_null())["market_id"].to_list()
+    """Return the markets with an outcome in the snapshot that an eval set pins: its next vintage leaves them out.
+
+    An imported set pins no markets; of it only its questions are known, so all that closed by their last close count.
+    """
+    sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    pins = [pin for pin in sealed.manifest.pins if pin.table == MARKETS_TABLE]
+    if pins:
+        known = read.all_markets(store, pins=pins)
+    else:
+        last = read_table(sealed, EVAL_SET)["close_at"].max()
+        known = read.all_markets(store).filter(pl.col("close_at") <= last)
+    return known.filter(pl.col("outcome").is_not_null())["market_id"].to_list()
 
 
 def _same(existing: Manifest, config: Config) -> Manifest:

@@ -36,7 +36,7 @@ def collect(market: dict[str, Any], log: RawLog, asking: Asking) -> Series:
     got: list[Got] = []
     for window in life:
         got.append(stored.window(window, since=0, started=any(each.points for each in got)))
-    if not any(each.points for each in got):
+    if life and not any(each.points for each in got) and stored.revived(life[-1], since=asking.since):
         got = [stored.window(window, since=asking.since) for window in life]
     points = merge(got, before=market["close_at"])
     return Series(market["market_id"], token, points, got, stored.newest, stored.rejected)

@@ -57,6 +57,15 @@ class Stored:
             got = self._first(window, since, again=True)
         return got
 
+    def revived(self, last: Window, *, since: int) -> bool:
+        """Return whether a series that was empty before `since` has points by now.
+
+        The last window and the last point are asked for, not every window: dead markets are many, and each session
+        comes back to them.
+        """
+        instant = Window(last.end - 1, last.end - 1)
+        return bool(self._first(last, since).points or self._points("data", instant, since))
+
     def _first(self, window: Window, since: int, *, again: bool = False) -> Got:
         for route in self._asking.order:
             if points := self._points(route, window, since, again=again):

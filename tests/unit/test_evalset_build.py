@@ -370,6 +370,22 @@ def test_a_vintage_takes_what_resolved_since(toy: ToyPolymarket, store: Store, s
     assert [each.question.id for each in load(store, "q")] == [condition(1)]
 
 
+def test_a_vintage_of_an_imported_set_leaves_out_what_closed_by_its_last_close(
+    toy: ToyPolymarket, store: Store, settings: Settings, tmp_path: Path
+) -> None:
+    toy.add(1)
+    made(toy, store, settings)
+    path = export(store, name="q").path
+    other = open_store(tmp_path / "other")
+    toy.add(2, close=JAN_15 - DAY)
+    toy.add(3, close=FEB_10)
+    elsewhere = toy.settings(other.root)
+    fetch(other, elsewhere)
+    import_file(other, path)
+    build(other, elsewhere, name="q2", policy="day_before_close", vintage="q")
+    assert [each.question.id for each in load(other, "q2")] == [condition(3)]
+
+
 def test_a_set_without_questions_is_not_sealed(toy: ToyPolymarket, store: Store, settings: Settings) -> None:
     with pytest.raises(NotReady, match="No market is sealed"):
         build(store, settings, name="q", policy="day_before_close")

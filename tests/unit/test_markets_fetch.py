@@ -406,6 +406,17 @@ def test_an_empty_cached_history_is_fetched_again_and_never_trusted(toy: ToyPoly
     assert toy.asked.total() == asked + pages_asked(toy) // 3
 
 
+def test_a_dead_series_costs_few_requests_a_session(toy: ToyPolymarket, store: Store) -> None:
+    toy.add(1, [], opened=JAN_15 - 300 * DAY)
+    settings = toy.settings(store.root)
+    fetch(store, settings)
+    first = toy.asked.total()
+    time.sleep(1.1)
+    assert fetch(store, settings).series["no_price_history"] == 1
+    assert toy.asked.total() - first <= 1 + 3
+    assert first > 40
+
+
 def test_an_empty_answer_is_asked_once_more_on_the_other_route(toy: ToyPolymarket, store: Store) -> None:
     toy.add(1)
     toy.data_series = dict(toy.series)
