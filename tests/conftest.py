@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from hindcast_dagster.settings import Settings, load
@@ -9,6 +10,10 @@ from hindcast_dagster.storage.store import Store, open_store
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+# A busy machine is no failure: a slow example says nothing about the code.
+hypothesis.settings.register_profile("project", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("project")
 
 
 @pytest.fixture
