@@ -15,6 +15,7 @@ from hindcast_dagster.storage.store import Store
 CODE: Final = "report/1"
 SCHEMA: Final = "report/1"
 PAGE: Final = "report.html"
+SMALL: Final = "small"
 
 
 def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
@@ -24,15 +25,15 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     with store.partition("report", eval_set).draft() as draft:
         (draft.path / PAGE).write_text(page.render(gathered, drawn), encoding="utf-8")
         for figure in drawn.values():
-            path = draft.path / "figures" / f"{figure.name}.png"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(figure.png)
+            for folder, picture in (("figures", figure.png), (SMALL, figure.small)):
+                (draft.path / folder).mkdir(exist_ok=True)
+                (draft.path / folder / f"{figure.name}.png").write_bytes(picture)
         release.write(gathered, draft.path / "release")
         manifest = draft.seal(
             rows=gathered.scored.height,
             schema_version=SCHEMA,
             code_version=CODE,
-            inputs={*gathered.sources, *gathered.given.sources},  # type: ignore[arg-type]
+            inputs=[*{*gathered.sources, *gathered.given.sources}],
             stats={
                 "not_measured": [part._asdict() for part in gathered.not_measured],
                 "figures": sorted(drawn),
@@ -41,6 +42,12 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         )
     _copy_out(store, eval_set)
     return manifest
+
+
+def pictures(store: Store, eval_set: str) -> dict[str, bytes]:
+    """Return the small pictures of a sealed report by name, for an orchestrator's metadata. Raises `NotSealed`."""
+    sealed = store.partition("report", eval_set).require(made_by=f"hindcast report --eval-set {eval_set}")
+    return {path.stem: path.read_bytes() for path in sorted((sealed.path / SMALL).glob("*.png"))}
 
 
 def path_of(store: Store, eval_set: str) -> Path:
@@ -54,7 +61,7 @@ def _copy_out(store: Store, eval_set: str) -> None:
     home = path_of(store, eval_set).parent
     for source in sorted(sealed.path.rglob("*")):
         relative = source.relative_to(sealed.path)
-        if source.is_file() and relative.name != "manifest.json":
+        if source.is_file() and relative.name != "manifest.json" and relative.parts[0] != SMALL:
             write_atomic(home / relative, source.read_bytes())
     for folder in ("figures", "release"):  # what an older report left there is no part of this one
         for path in sorted((home / folder).glob("*")):

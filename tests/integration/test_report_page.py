@@ -196,6 +196,12 @@ def test_every_figure_with_data_is_there_in_both_modes_and_as_png(world, html):
         assert figure.count("data:image/svg+xml") == 2
 
 
+def test_small_pictures_for_an_event_log_stay_below_thirty_kilobytes(world):
+    small = reporting.pictures(world, NAME)
+    assert set(small) == {path.stem for path in (reporting.path_of(world, NAME).parent / "figures").glob("*.png")}
+    assert all(data.startswith(b"\x89PNG") and len(data) < 30_000 for data in small.values())
+
+
 def test_a_question_holds_prices_forecasts_reasons_and_document_ids(html):
     found = next(each for each in data_of(html)["questions"] if "aardvark" in each["text"])
     assert len(found["prices"]) == 30

@@ -18,8 +18,12 @@ class Figure(NamedTuple):
     light: str
     dark: str
     png: bytes
+    small: bytes
+    """A PNG below 30 KB for the orchestrator's event log, which keeps every picture for ever."""
 
 
+SMALL_BYTES: Final = 30_000
+SMALL_SCALES: Final = (1.0, 0.75, 0.5)
 Draw = Callable[[Gathered, Mode], Any]
 
 
@@ -37,7 +41,18 @@ def render(gathered: Gathered) -> dict[str, Figure]:
                 theme.data_uri(theme.svg(light)),
                 theme.data_uri(theme.svg(dark)),
                 theme.png(light),
+                _small(light),
             )
+    return made
+
+
+def _small(spec: dict[str, Any]) -> bytes:
+    """Return the sharpest PNG that is small enough; the smallest one when none is."""
+    made = b""
+    for scale in SMALL_SCALES:
+        made = theme.png(spec, scale=scale)
+        if len(made) < SMALL_BYTES:
+            break
     return made
 
 
