@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hindcast_dagster.cli.context import Context
@@ -165,7 +166,7 @@ def list_sets(context: typer.Context) -> None:
     if sets:
         table = Table(*sets[0])
         for row in sets:
-            table.add_row(*("" if value is None else str(value) for value in row.values()))
+            table.add_row(*("" if value is None else escape(str(value)) for value in row.values()))
     obj.emit({"eval_sets": sets}, text=table)
 
 
@@ -266,7 +267,7 @@ def _summary(name: str, document: dict[str, Any]) -> Table:
         value = document[key]
         if value not in (None, {}) and key not in _TOLD_APART:
             said = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-            table.add_row(key, said)
+            table.add_row(key, escape(said))
     table.add_row("funnel", "\n".join(map(_step, document["funnel"] or [])))
     taken = (document["selection"] or {}).get("taken", [])
     table.add_row("taken", "\n".join(f"{x['outcome']}, {x['topic']}: {x['taken']} of {x['available']}" for x in taken))

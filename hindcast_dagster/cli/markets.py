@@ -1,10 +1,13 @@
 """`hindcast markets`: snapshots of Polymarket with outcomes, reasons and price histories."""
 
+import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import NotReady, UsageError
@@ -57,7 +60,7 @@ def fetch(
     obj.emit(
         document,
         text=f"{report.fetched} listed, {report.parsed} parsed in {len(report.months)} months, {report.kept} with an "
-        f"outcome; excluded: {said}.",
+        f"outcome; excluded: {escape(said)}.",
     )
 
 
@@ -134,7 +137,7 @@ def show(
     market = found.row(0, named=True)
     month = clock.month_of(market["close_at"])
     document = market | {"month": month, "series": _series(obj, month, market["market_id"])}
-    obj.emit(document)
+    obj.emit(document, text=Text(json.dumps(document, indent=1, ensure_ascii=False)))
 
 
 def _series(obj: Context, month: str, market_id: str) -> dict[str, Any] | None:
@@ -161,6 +164,4 @@ def _table(rows: list[dict[str, Any]]) -> Table | str:
 
 
 def _cell(value: Any) -> str:
-    from rich.markup import escape
-
     return escape(", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value))

@@ -4,36 +4,30 @@ What belongs here: writing that file and reading it back as untrusted input: its
 row, and what a row must mean (t0 before the close, a price that is not older than the market).
 """
 
+import collections
 import hashlib
 import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import polars as pl
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from hindcast_dagster import keys
+from hindcast_dagster.clock import Cutoff, T0Policy
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
 from hindcast_dagster.evalset.build import CODE_VERSION, archive_pins
+from hindcast_dagster.evalset.describe import describe
 from hindcast_dagster.questions.load import TABLE
 from hindcast_dagster.storage.files import write_atomic
-from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table, read_table
 
 FORMAT: Final = "hindcast-eval-set/1"
 MAX_BYTES: Final = 512 * 2**20
-_STATED: Final = (
-    "config",
-    "policy",
-    "archive_end",
-    "excluded",
-    "gap_days",
-    "capped_share",
-    "decided_share",
-    "candidates",
-)
 
 
 class Exported(NamedTuple):
@@ -85,8 +79,6 @@ def import_file(store: Store, path: Path) -> Manifest:
         raise InputRefused(
             f"The eval set {name} exists with other content. Eval sets are immutable: {path} is refused."
         )
-    stated = document.get("stats")
-    stats = {key: stated.get(key) for key in _STATED} if isinstance(stated, dict) else {}
     pins = archive_pins(store)
     return publish_table(
         partition,
@@ -95,7 +87,30 @@ def import_file(store: Store, path: Path) -> Manifest:
         code_version=CODE_VERSION,
         inputs=pins,
         pins=pins,
-        stats=stats | {"imported": True, "origin": {"sha256": document["sha256"], "pins": document.get("pins")}},
+        stats=_stats(document, frame, path),
+    )
+
+
+def _stats(document: dict[str, Any], frame: pl.DataFrame, path: Path) -> dict[str, Any]:
+    """Describe the questions anew; of what the file states only what can be checked is taken over."""
+    stated = document.get("stats")
+    stated = stated if isinstance(stated, dict) else {}
+    excluded, end = stated.get("excluded", {}), stated.get("archive_end")
+    try:
+        origin = [Input.model_validate(pin).model_dump(mode="json") for pin in document.get("pins") or []]
+        counts = TypeAdapter(dict[str, NonNegativeInt]).validate_python(excluded, strict=True)
+        policy = str(T0Policy.parse(str(stated.get("policy"))))
+        until = None if end is None else Cutoff.of(end).iso
+    except (ValidationError, TypeError, UsageError) as error:
+        raise InputRefused(
+            f"{path} states pins, exclusions, a policy or an archive end that are none: {error}."
+        ) from error
+    made = {"policy": policy, "archive_end": until}
+    return (
+        describe(frame, collections.Counter(counts))
+        | made
+        | {"config": made | {"imported": document["sha256"]}, "imported": True}
+        | {"origin": {"sha256": document["sha256"], "pins": origin}}
     )
 
 
@@ -107,7 +122,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputRefused(f"{path} is larger than an eval set can be ({MAX_BYTES} bytes).")
-        document = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes(), parse_constant=_no_constant)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
@@ -115,6 +130,10 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputRefused(f"{path} is not an exported eval set (its format is not {FORMAT}).")
     return document
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _checked(document: dict[str, Any], path: Path) -> tuple[str, list[dict[str, Any]]]:

@@ -6,6 +6,7 @@ Lists arrive as JSON strings or as lists, numbers as strings, times in three spe
 import json
 import math
 import re
+import unicodedata
 from typing import Any, Final
 
 from hindcast_dagster import clock, keys
@@ -13,15 +14,19 @@ from hindcast_dagster.errors import UsageError
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_NUMBER: Final = 60  # characters; a longer text is no price, and would cost quadratic time to refuse
-_ZERO_WIDTH: Final = dict.fromkeys(map(ord, "\x00\u200b\u2060\ufeff"))
+# Zero-width characters, and control characters but for tab and line ends: they could steer a terminal.
+_UNSEEN: Final = dict.fromkeys(
+    [ord(ch) for ch in "\u200b\u2060\ufeff"]
+    + [c for c in range(0xA0) if unicodedata.category(chr(c)) == "Cc" and chr(c) not in "\t\n\r"]
+)
 
 
 def text(value: Any) -> str | None:
-    """Return a non-empty text without outer space, NULs and zero-width characters; numbers become text."""
+    """Return a non-empty text without outer space, control and zero-width characters; numbers become text."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     # A lone surrogate (an escape such as \ud83d) cannot be stored as UTF-8.
-    clean = str(value).encode("utf-8", "replace").decode().translate(_ZERO_WIDTH).strip()
+    clean = str(value).encode("utf-8", "replace").decode().translate(_UNSEEN).strip()
     return clean or None
 
 

@@ -11,7 +11,7 @@ import pytest
 from hindcast_dagster.clock import DAY, HOUR, month_of
 from hindcast_dagster.contracts.markets import MARKETS, PRICES, SERIES
 from hindcast_dagster.errors import NotReady, Unreachable, UsageError
-from hindcast_dagster.markets import rows
+from hindcast_dagster.markets import http, rows
 from hindcast_dagster.markets.build import build as build_month
 from hindcast_dagster.markets.collect import Series
 from hindcast_dagster.markets.fetch import fetch
@@ -544,3 +544,29 @@ def test_a_base_url_that_is_none_is_refused_at_once(store: Store, toy: ToyPolyma
 def test_series_are_plain_tuples() -> None:
     """They cross threads: nothing in them can be changed."""
     assert issubclass(Series, tuple)
+
+
+def test_requests_keep_to_their_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "RATE_WINDOW_S", 0.3)
+    pace = http._Pace(3)
+    began = time.monotonic()
+    for _ in range(7):
+        pace.wait()
+    assert time.monotonic() - began >= 0.6
+
+
+def test_a_data_answer_in_pages_is_read_to_its_end(toy: ToyPolymarket, store: Store) -> None:
+    toy.add(1)
+    at = JAN_15 - 3 * DAY
+
+    def fault(number: int, path: str) -> tuple[int, str, dict[str, str]] | None:
+        if not path.startswith("/v2") or f"end={JAN_15}" not in path:
+            return None
+        second = "cursor=next" in path
+        data = [{"timestamp": at + second * DAY, "price": 0.25, "resolution_seconds": 60}]
+        paging = {"has_more": not second, "next_cursor": None if second else "next"}
+        return 200, json.dumps({"data": data, "pagination": paging}), {}
+
+    toy.fault = fault
+    fetch(store, toy.settings(store.root, price_route="data"))
+    assert month_prices(store, "2026-01").filter(price=0.25)["at"].to_list() == [at, at + DAY]

@@ -191,3 +191,10 @@ def test_a_mapping_that_does_not_fit_is_refused(tmp_path: Path, text: str) -> No
 )
 def test_series_of_recurring_events(event: dict[str, object], series: str | None) -> None:
     assert series_of({"events": [event]}) == series
+
+
+def test_a_text_cannot_steer_a_terminal() -> None:
+    raw = market_row(1, question="Will \x1b[2J\x9b31m X\u200b happen?\x07", description="Line one.\n\tLine two.\x00")
+    row = parse(raw, topics=load_topics(), fetched_at=JAN_15, raw_sha256="")
+    assert row["question"] == "Will [2J31m X happen?"
+    assert row["rules"] == "Line one.\n\tLine two."
