@@ -40,7 +40,7 @@ _NOTES: Final = (
     rf"(?:outcome|result)\s*:\s*{_QUOTE}?(?:yes|no)\b",
 )
 _NOTE: Final = re.compile(
-    r"(?:\A|\n|(?<=[.!?:;\"'\u201d\u2019)\]])[ \t]+)"  # the start of a line or of a sentence
+    r"(?:\A|\n|(?<=[.!?:;\"'\u201d\u2019)\]])[ \t]++)"  # the start of a line or of a sentence
     r"[\W_]{0,6}"  # markdown, brackets, bullets before a note
     rf"(?:{'|'.join(_NOTES)})",
     re.IGNORECASE,
