@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hindcast_dagster.archive.columns import Columns
 from hindcast_dagster.archive.embedding import ModelIdentity
 from hindcast_dagster.archive.predicate import Predicate, one_of
-from hindcast_dagster.archive.protocol import Document
+from hindcast_dagster.archive.protocol import DocType, Document
 from hindcast_dagster.archive.table import ROW, LanceTable
 from hindcast_dagster.archive.vectors import Vectors32
 from hindcast_dagster.errors import InputRefused
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 SUBMISSION_INDEX: Final = "submission_index"
 COMMENT_INDEX: Final = "comment_index"
 SCHEMA_VERSION: Final = "archive/1"
-SHOWN: Final = tuple(name for name in Document.__dataclass_fields__ if name != "withheld")
+STORED: Final = tuple(name for name in Document.__dataclass_fields__ if name not in {"doc_type", "month", "withheld"})
+DOC_TYPES: Final[dict[str, DocType]] = {SUBMISSION_INDEX: "submission", COMMENT_INDEX: "comment"}
 
 
 class Month:
@@ -69,12 +70,13 @@ class Month:
         if not len(rows):
             return {}
         where = predicate.sql(self.columns, one_of(ROW, [int(row) for row in rows]))
-        return {found[ROW]: _document(found) for found in self.table.rows(where, limit=len(rows))}
+        return {found[ROW]: self._document(found) for found in self.table.rows(where, limit=len(rows))}
 
     def nearest(self, vector: Any, predicate: Predicate, *, k: int, exact: bool) -> Sequence[int]:
         """Return row numbers of about the k nearest legal rows, from LanceDB."""
         return self.table.nearest(vector, predicate.sql(self.columns), k=k, exact=exact)
 
-
-def _document(row: dict[str, Any]) -> Document:
-    return Document(**{name: row[name] for name in SHOWN})
+    def _document(self, row: dict[str, Any]) -> Document:
+        """Return a row as a document; a column that the table lacks is null in the whole month."""
+        values: dict[str, Any] = {name: row.get(name) for name in STORED}
+        return Document(doc_type=DOC_TYPES[self.manifest.table], month=self.month, **values)

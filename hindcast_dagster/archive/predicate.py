@@ -70,8 +70,8 @@ class Predicate:
         if self.author is not None:
             known = columns.author_code(self.author) is not None
             parts.append(f"author = {literal(self.author)}" if known else NOTHING)
-        if self.months is not None:
-            parts.append(one_of("month", sorted(self.months)))
+        if self.months is not None and columns.month not in self.months:
+            parts.append(NOTHING)
         return " AND ".join(parts) if parts else "true"
 
     def admits_all(self, columns: "Columns") -> bool:

@@ -28,7 +28,8 @@ SCALAR: Final = {
     "comments": (ROW, "id", "link_id", "parent_id", "author", "created_at"),
 }
 INDEX_FROM: Final = 5_000  # below this LanceDB's exact scan of one month is as fast as its index
-LEFT_OUT: Final = ("over_18", "deleted_later", "dump_sha256")  # never shown, so not stored twice
+# never shown, or the same in every row of a month
+LEFT_OUT: Final = ("over_18", "deleted_later", "dump_sha256", "doc_type", "month")
 
 
 class TableNotVerified(HindcastError):
@@ -40,7 +41,9 @@ def write(path: Path, frame: "pl.DataFrame", *, kind: str, vectors: "Vectors | N
     import lancedb
     import polars as pl
 
-    arrow = frame.drop(LEFT_OUT).with_row_index(ROW).with_columns(pl.col(ROW).cast(pl.Int64)).to_arrow()
+    kept = {*SCALAR[kind], "engagement_as_of"}  # named by indexes or by the predicate
+    empty = [name for name in frame.columns if name not in kept and 0 < frame[name].null_count() == frame.height]
+    arrow = frame.drop({*LEFT_OUT, *empty}).with_row_index(ROW).with_columns(pl.col(ROW).cast(pl.Int64)).to_arrow()
     arrow = arrow.cast(pa.schema([_field(field) for field in arrow.schema]))
     if vectors is not None:
         arrow = arrow.append_column(

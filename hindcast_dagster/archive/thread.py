@@ -61,6 +61,8 @@ class Thread:
     def _levels(self, depth: int) -> set[str]:
         roots = [name for name in self.nodes if name not in self.parent]
         reached, everything = self._down(roots, depth - 1), self._down(roots, len(self.nodes))
+        if len(everything) == len(self.nodes):
+            return reached
         for name in self.nodes:  # a cycle has no root: its oldest comment stands in
             if name not in everything:
                 reached |= self._down([name], depth - 1)

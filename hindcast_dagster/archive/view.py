@@ -199,14 +199,12 @@ class View:
     def _narrowed(self, nodes: Sequence[Node], scope: Scope) -> list[Node]:
         import numpy as np
 
-        admitted = {month.month: month for month in self._months("comment", scope)}
         predicate = self.layers.predicate(scope)
-        kept = []
-        for node in nodes:
-            month = admitted.get(node.month)
-            if month is not None and len(self._legal(month, np.array([node.row]), predicate)):
-                kept.append(node)
-        return kept
+        kept: set[tuple[str, int]] = set()
+        for month in self._months("comment", scope):
+            rows = np.array([node.row for node in nodes if node.month == month.month], dtype=np.int64)
+            kept.update((month.month, row) for row in self._legal(month, rows, predicate).tolist())
+        return [node for node in nodes if (node.month, node.row) in kept]
 
     def _newest(self, kind: DocType, author: str, count: int, scope: Scope) -> Iterator[Place]:
         predicate, left = self.layers.predicate(scope), count

@@ -200,6 +200,18 @@ class TestModes:
         assert view.getpostcommentslist("b1").documents == ()
         assert ids(view.getauthorhistorylist("anon")) == ["b1"]
 
+    def test_hide_where_no_vote_time_is_known(self, store, monkeypatch):
+        use(monkeypatch, ToyEmbedder())
+        unknown = [
+            document("e1", T0 - 90, engagement_as_of=None),
+            document("e2", T0 - 9, link_id="e1", engagement_as_of=None),
+        ]
+        settings = load(data_root=str(store.root), archive={"late_votes": "hide"})
+        view = seal(store, settings, unknown).at(T0)
+        assert view.search_database("title").hits == ()
+        assert view.getpostcommentslist("e1").documents == view.getauthorhistorylist("anon").documents == ()
+        assert view.archive.submissions["2026-01"].table.rows("engagement_as_of < 5", limit=1) == []
+
     @pytest.mark.parametrize("late_votes", ["withhold", "hide"])
     def test_paper(self, store, monkeypatch, late_votes):
         view = self.view(store, monkeypatch, mode="paper", late_votes=late_votes)
