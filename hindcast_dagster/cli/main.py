@@ -2,6 +2,7 @@
 
 import json
 import sys
+import traceback
 from importlib.metadata import version
 from typing import Annotated, Final
 
@@ -19,6 +20,8 @@ app = typer.Typer(
     "1 a bug.",
 )
 
+INTERRUPTED: Final = "Interrupted. Nothing that was finished is lost; run the same command again."
+INTERRUPTED_CODE: Final = 130
 _FLAGS: Final = {"--json"}
 _VALUED: Final = {"--data-root"}
 
@@ -68,17 +71,28 @@ def run(arguments: list[str] | None = None) -> None:
         code = app(args=given, prog_name="hindcast", standalone_mode=False)
     except HindcastError as error:
         sys.exit(_fail(str(error), error.exit_code, as_json=as_json))
-    except typer.Abort:
-        sys.exit(
-            _fail("Interrupted. Nothing that was finished is lost; run the same command again.", 130, as_json=as_json)
-        )
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(_fail(INTERRUPTED, INTERRUPTED_CODE, as_json=as_json))
     except typer.TyperException as error:  # wrong usage; Typer carries its own Click, so click's classes catch nothing
         show = getattr(error, "show", None)
         if as_json or show is None:
             sys.exit(_fail(error.format_message(), 2, as_json=as_json))
         show()
         sys.exit(2)
+    except Exception as error:  # noqa: BLE001 - the last place that can turn one into a sentence and a code
+        sys.exit(_unforeseen(error, as_json=as_json))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unforeseen(error: Exception, *, as_json: bool) -> int:
+    """Say a full or unwritable disk in one sentence wherever it shows; anything else is a bug, with its trace."""
+    from hindcast_dagster.storage.files import disk_error
+
+    place = getattr(error, "filename", None) or "the data root"
+    if (plain := disk_error(error, place)) is not None:
+        return _fail(str(plain), plain.exit_code, as_json=as_json)
+    traceback.print_exception(error)
+    return _fail(f"This is a bug ({type(error).__name__}: {error}); please report it.", 1, as_json=as_json)
 
 
 def _fail(message: str, code: int, *, as_json: bool) -> int:

@@ -7,8 +7,12 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.errors import HindcastError, NotReady, UsageError
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
 
 
 @contextlib.contextmanager
@@ -16,16 +20,24 @@ def clear_errors(path: Path) -> Iterator[None]:
     """Turn the operating system's word about a full or unwritable disk into one sentence that names the place."""
     try:
         yield
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise NotReady(
-                f"No space left on the disk that holds {path}: free some and run the command again."
-            ) from error
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
-            raise UsageError(
-                f"{path} cannot be written ({os.strerror(error.errno)}): choose another --data-root."
-            ) from error
+    except HindcastError:
         raise
+    except Exception as error:
+        if (plain := disk_error(error, path)) is not None:
+            raise plain from error
+        raise
+
+
+def disk_error(error: BaseException, path: object) -> HindcastError | None:
+    """Return what a full or unwritable disk should say at `path`, or None when `error` is about something else."""
+    number = error.errno if isinstance(error, OSError) else None
+    # LanceDB, DuckDB and Polars report a full disk in errors of their own
+    if number in _FULL or os.strerror(errno.ENOSPC) in str(error):
+        return NotReady(f"No space left on the disk that holds {path}: free some and run the command again.")
+    if isinstance(error, OSError) and number in _UNWRITABLE:
+        reason = os.strerror(number)
+        return UsageError(f"{path} cannot be written ({reason}): choose another --data-root.")
+    return None
 
 
 def sync_directory(path: Path) -> None:
