@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from hindcast_dagster.archive.protocol import ArchiveView, Document
-from hindcast_dagster.coverage import replies
+from hindcast_dagster.coverage import replies, schemas
 from hindcast_dagster.coverage.blocks import packed, render
 from hindcast_dagster.coverage.judge import Block, Finding, Searcher, documents
 from hindcast_dagster.coverage.replies import Verdict
-from hindcast_dagster.evidence.labels import LABELS, Label, Tallies, Tally
+from hindcast_dagster.evidence.labels import Label, Tallies, Tally
 from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
 from hindcast_dagster.prompts.loader import Prompt, load
 from hindcast_dagster.questions.question import Question
@@ -24,11 +24,6 @@ PROMPTS: Final = ("coverage_system", "coverage_queries", "coverage_label", "cove
 SIDES: Final = {"yes": "Yes", "no": "No"}
 _MARGIN: Final = 128  # tokens for role headers and the error of an estimate
 _MIN_ROOM: Final = 256
-_LABELS_SCHEMA: Final = {
-    "type": "object",
-    "properties": {"labels": {"type": "object", "additionalProperties": {"enum": list(LABELS)}}},
-    "required": ["labels"],
-}
 Read = TypeVar("Read")
 
 
@@ -99,7 +94,11 @@ class _Reading:
             trusted={"count": str(count)},
         )
         return await self._ask(
-            self._settings.queries, user, read=lambda reply: replies.queries(reply, count=count), good=bool
+            self._settings.queries,
+            user,
+            schema=schemas.queries(count),
+            read=lambda reply: replies.queries(reply, count=count),
+            good=bool,
         )
 
     async def _search(self, view: ArchiveView, asked: Mapping[str, Sequence[str]]) -> dict[str, list[Document]]:
@@ -140,7 +139,7 @@ class _Reading:
                 "first": numbers[0],
             },
         )
-        reply = await self._call(self._settings.label, user, seed=seed, schema=_LABELS_SCHEMA)
+        reply = await self._call(self._settings.label, user, seed=seed, schema=schemas.labels(batch))
         return replies.labels(reply, numbers=batch)
 
     async def _verdict(self, tallies: Tallies) -> Verdict:
@@ -149,18 +148,30 @@ class _Reading:
             question=self._question.text, criteria=self._question.criteria, trusted={"tallies": "\n".join(lines)}
         )
         return await self._ask(
-            self._settings.contrast, user, read=replies.verdict, good=lambda found: None not in found
+            self._settings.contrast,
+            user,
+            schema=schemas.CONTRAST,
+            read=replies.verdict,
+            good=lambda found: None not in found,
         )
 
-    async def _ask(self, call: Call, user: str, *, read: Callable[[str], Read], good: Callable[[Read], bool]) -> Read:
+    async def _ask(
+        self,
+        call: Call,
+        user: str,
+        *,
+        schema: dict[str, Any],
+        read: Callable[[str], Read],
+        good: Callable[[Read], bool],
+    ) -> Read:
         """Call and read; when the reply is not good ask once more, and take that one if it is."""
-        first = read(await self._call(call, user))
+        first = read(await self._call(call, user, schema=schema))
         if good(first):
             return first
-        second = read(await self._call(call, user, seed=1))
+        second = read(await self._call(call, user, schema=schema, seed=1))
         return second if good(second) else first
 
-    async def _call(self, call: Call, user: str, *, seed: int = 0, schema: dict[str, Any] | None = None) -> str:
+    async def _call(self, call: Call, user: str, *, schema: dict[str, Any], seed: int = 0) -> str:
         messages = [Message("system", load("coverage_system").text), Message("user", user)]
         decoding = Decoding(temperature=call.temperature, max_tokens=call.max_tokens, seed=seed)
         completion = await self._model.complete(

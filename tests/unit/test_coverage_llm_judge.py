@@ -226,3 +226,25 @@ async def test_closing_the_judge_closes_its_model():
     model = Script()
     await LlmJudge(model, Coverage()).close()
     assert model.closed
+
+
+async def test_a_schema_is_sent_only_when_that_is_the_setting_and_its_answers_can_be_read():
+    sent = []
+
+    class Structured(Script):
+        async def complete(self, messages, *, decoding, schema=None):
+            sent.append(schema)
+            return await super().complete(messages, decoding=decoding, schema=schema)
+
+    for structured in (False, True):
+        judge = LlmJudge(Structured(), Coverage(hits_per_query=2), structured=structured)
+        await judge.read(QUESTION, ToyArchive(POSTS).at(T0))
+    assert sent[:4] == [None] * 4
+    asked, first, _, verdict = sent[4:]
+    assert asked["properties"]["yes"]["maxItems"] == 5
+    assert first["properties"]["labels"]["required"] == ["1", "2"]
+    pattern = verdict["properties"]["contrast"]["pattern"]
+    for text in ("0", "1", "-1", "0.25", "-0.9"):
+        assert re.fullmatch(pattern, text)
+        assert replies.signed(text) == float(text)
+    assert not re.fullmatch(pattern, "1.5")
