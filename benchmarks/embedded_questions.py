@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import gzip
 import json
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -61,6 +62,7 @@ async def answered(asked: list[Question], *, structured: bool, max_tokens: int =
     for question in asked:
         found = await arm.forecast(question, Nowhere(question.t0), run=1)
         steps[found.parse_step or "unparsed"] += 1
+        print(f"  {question.text[:60]}: {found.parse_step or 'unparsed'} {found.prob_yes}", file=sys.stderr, flush=True)
     await model.close()
     return steps
 
