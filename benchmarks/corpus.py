@@ -174,21 +174,22 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def shown(name: str, found: dict[str, float], lines: int) -> dict[str, float]:
+    seconds, busiest, peak = found["seconds"], found["busiest"], found.get("mib", 0)
+    speed = f"{seconds:8.2f} s {lines / seconds:12,.0f} lines/s"
+    print(f"{name:<24}{speed}   busiest thread {busiest:6.2f} s   {peak:6.0f} MiB", flush=True)
+    return found
+
+
 def ratios(dump: Path, lines: int, repeat: int) -> None:
     """Print the four comparisons, measured side by side."""
-    zstd = decompression(dump, repeat)
-    ours, ours_all = best_of("pipeline:20", dump, repeat), best_of("pipeline:all", dump, repeat)
-    script, script_all = best_of("script:20", dump, 1), best_of("script:all", dump, 1)
-    again = decompression(dump, repeat)
-    zstd = {name: min(value, again[name]) for name, value in zstd.items()}
-    for name, found in (
-        ("zstd -dc --long=31", zstd), ("20 subreddits, sealed", ours), ("usual script, 20", script),
-        ("all subreddits, sealed", ours_all), ("usual script, all", script_all),
-    ):  # fmt: skip
-        seconds, busiest = found["seconds"], found["busiest"]
-        print(f"{name:<24}{seconds:8.2f} s {lines / seconds:12,.0f} lines/s   busiest thread {busiest:6.2f} s")
+    zstd = shown("zstd -dc --long=31", decompression(dump, repeat), lines)
+    ours = shown("20 subreddits, sealed", best_of("pipeline:20", dump, repeat), lines)
+    zstd = {name: min(value, zstd[name]) for name, value in decompression(dump, repeat).items()}
+    ours_all = shown("all subreddits, sealed", best_of("pipeline:all", dump, repeat), lines)
+    script = shown("usual script, 20", best_of("script:20", dump, 1), lines)
+    script_all = shown("usual script, all", best_of("script:all", dump, 1), lines)
     print(f"as a whole command      {whole_command(dump, repeat):8.2f} s")
-    print(f"peak memory             {ours['mib']:8.0f} MiB (20), {ours_all['mib']:.0f} MiB (all)")
     for name, found, wanted, most in (
         ("time / zstd", lambda key: ours[key] / zstd[key], 1.3, True),
         ("speed / usual script", lambda key: script[key] / ours[key], 5, False),

@@ -18,7 +18,7 @@ import zstandard
 from hindcast_dagster.corpus.frames import Broken, FrameWalk
 from hindcast_dagster.errors import InputRefused
 
-CHUNK: Final = 1 << 18  # compressed bytes that are read at a time; a 2 GiB-window month unpacks about 15 to 1
+CHUNK: Final = 1 << 20  # compressed bytes read at a time: few, because each read makes the decoder wait for its turn
 OUTPUT: Final = 1 << 22  # decompressed bytes that are handed out at a time, at most
 MAX_WINDOW: Final = 1 << 31
 
