@@ -127,7 +127,7 @@ def seal_prices(store: Store, questions: list[dict[str, Any]], *, months: tuple[
         publish_table(store.partition("market_prices", month), frame, PRICES, code_version="test")
 
 
-def seal_audit(store: Store, *, name: str = "small", rows: list[dict[str, Any]] | None = None) -> None:
+def seal_audit(store: Store, *, name: str = "small", rows: list[dict[str, Any]] | None = None, **stats: Any) -> None:
     found = rows or []
     publish_table(
         store.partition("leak_audit", name),
@@ -135,7 +135,7 @@ def seal_audit(store: Store, *, name: str = "small", rows: list[dict[str, Any]] 
         AUDIT,
         code_version="test",
         inputs=load_inputs(store, name).sources,
-        stats={"forecasts": 400, "documents": 1234, "sightings": 5678, "clean": not found},
+        stats={"forecasts": 400, "documents": 1234, "sightings": 5678, "clean": not found} | stats,
     )
 
 

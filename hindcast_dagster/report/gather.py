@@ -93,13 +93,13 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         raise NotReady(f"score_tables {eval_set} is older than its scores: run `hindcast score --eval-set {eval_set}`.")
     comparisons = _optional(store, "comparisons", eval_set, made_from=(source.as_input,))
     audit = _optional(store, "leak_audit", eval_set, made_from=given.sources)
-    slugs = given.forecasts["model"].unique().sort().to_list()
+    cells = read_table(tables, CELLS)
     return Gathered(
         eval_set=eval_set,
         given=given,
         manifest=questions.manifest,
         scored=read_table(source, SCORED),
-        cells=read_table(tables, CELLS),
+        cells=cells,
         missing=tables.manifest.stats["missing"],
         tables={name: read_table(tables, contract, name=f"{name}.parquet") for name, contract in FURTHER.items()},
         comparisons=read_table(comparisons, analysis.COMPARISONS)
@@ -116,8 +116,8 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         health=_health(store, questions.manifest),
         sweep=(fractions := sweep.sweep(store, eval_set)),
         swept=sweep.forecasts(store, fractions, but=eval_set),
-        twin=_twin(store, given, read_table(tables, CELLS)),
-        facts=models.facts(settings, slugs),
+        twin=_twin(store, given, cells),
+        facts=models.facts(settings, cells["model"].unique().sort().to_list()),
         sample=_is_sample(settings, given),
         sources=tuple(each.as_input for each in (questions, source, tables, comparisons, audit) if each is not None),
     )

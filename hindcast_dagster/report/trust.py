@@ -52,9 +52,9 @@ def _leaks(gathered: Gathered) -> Card:
         return _absent("leaks", "Leak audit", gathered.audit)
     rows, stats = gathered.audit
     by_kind = dict(rows.group_by("kind", maintain_order=True).len().sort("kind").iter_rows())
-    checked = [
-        (name.capitalize(), f"{stats[name]:,}") for name in ("forecasts", "documents", "sightings") if name in stats
-    ]
+    names = {"forecasts": "Forecasts", "documents": "Documents", "sightings": "Sightings"}
+    names["unverified"] = "Questions without a market to check"
+    checked = [(word, f"{stats[name]:,}") for name, word in names.items() if name in stats]
     found = [(kind.replace("_", " "), f"{n:,}") for kind, n in by_kind.items()]
     text = (
         "Every document of every trace was looked up again in the corpus and held against its question's t0, by code "
@@ -62,6 +62,12 @@ def _leaks(gathered: Gathered) -> Card:
     )
     if rows.height:
         return Card("leaks", "Leak audit", "bad", f"{rows.height:,} violations", text, checked + found)
+    if unsure := stats.get("unverified"):
+        return Card("leaks", "Leak audit", "warn", f"{unsure:,} questions could not be checked", text, checked)
+    if stats.get("documents") == 0:
+        return Card(
+            "leaks", "Leak audit", "unknown", "No document was read", "No forecaster was handed a post.", checked
+        )
     return Card("leaks", "Leak audit", "good", "Nothing leaked", text, checked)
 
 

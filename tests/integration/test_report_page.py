@@ -282,6 +282,25 @@ def test_a_leak_is_the_first_thing_that_the_page_says(store, settings):
     assert "created after t0" in found
 
 
+@pytest.mark.parametrize(
+    ("stats", "verdict", "headline"),
+    [
+        ({"documents": 7}, "good", "Nothing leaked"),
+        ({"documents": 0}, "unknown", "No document was read"),
+        ({"documents": 7, "unverified": 2}, "warn", "2 questions could not be checked"),
+    ],
+)
+def test_an_audit_vouches_for_no_more_than_it_looked_at(store, settings, stats, verdict, headline):
+    rows = [question(n) for n in range(2)]
+    seal_questions(store, rows)
+    seal_forecasts(store, noisy(rows, arm="retrieval", lift=0.1, runs=1))
+    seal_audit(store, **stats)
+    score(store)
+    found = card(draw(store, settings), "leaks")
+    assert f'class="card {verdict}"' in found
+    assert headline in found
+
+
 def test_late_values_that_were_shown_are_a_warning(store, settings):
     rows = [question(0)]
     seal_questions(store, rows)

@@ -68,7 +68,7 @@ def frontier(gathered: Gathered, mode: Mode) -> Any:
     shown = named(gathered, cells.filter(pl.col("value") > 0)).with_columns(
         pl.col("value").alias("x"), pl.col("brier").alias("y")
     )
-    if not shown.height:
+    if shown.height < 2:  # noqa: PLR2004 - one mark is no frontier
         return None
     scale = alt.Scale(type="log", nice=False, padding=24)
     x = alt.X("x:Q", title="Tokens per forecast", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
