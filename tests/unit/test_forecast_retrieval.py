@@ -5,6 +5,9 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from hindcast_dagster.archive.protocol import ArchiveView
 from hindcast_dagster.errors import UsageError
@@ -468,3 +471,27 @@ def test_every_setting_of_the_agent_is_part_of_its_version() -> None:
     ]
     assert base not in changed
     assert len(set(changed)) == len(changed)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(["queries", "query", "lookups", "tool", "arguments", "labels", "1", "yes", "no", "prob_yes",
+                         "confidence", "evidence_quality", "months", "cutoff", "post_id", "author", "missing"]),
+        inner, max_size=5,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+REPLY = st.text(max_size=60) | JSON.map(json.dumps)
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(("seed_queries", "summary", "reflection", "tally", "forecast", "repair", "compact", "json_only"), REPLY)))  # fmt: skip
+def test_no_reply_ends_a_forecast_or_becomes_a_probability_out_of_bounds(answers: dict[str, str]) -> None:
+    forecast = made(Script(answers=dict(answers)), posts=archive(count=6), settings=agent(rounds=2, min_yield=0.0))
+    assert forecast.status in {"ok", "unparsed"}
+    assert forecast.prob_yes is None or 0 <= forecast.prob_yes <= 1
+    assert forecast.evidence_quality in {"strong", "weak", "none", None}
+    assert all(found.created_at < T0 for step in forecast.trace.steps for found in step.seen)
+    json.dumps(to_record(record_of(forecast)), allow_nan=False)
