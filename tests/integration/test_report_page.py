@@ -10,13 +10,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.forecast.forecaster import Seen
 from hindcast_dagster.report import build as reporting
 from hindcast_dagster.report import page
 from hindcast_dagster.report.gather import gather
 from hindcast_dagster.scoring import build, compare
 from hindcast_dagster.settings import load
+from hindcast_dagster.storage.manifest import Input
 from hindcast_dagster.storage.store import Store, open_store
+from hindcast_dagster.storage.tables import publish_table
 from tests.score_world import (
     T0,
     journal,
@@ -299,6 +302,47 @@ def test_an_audit_vouches_for_no_more_than_it_looked_at(store, settings, stats, 
     found = card(draw(store, settings), "leaks")
     assert f'class="card {verdict}"' in found
     assert headline in found
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "headline"),
+    [
+        (("ok", "ok"), "good", "No hollow month"),
+        (("ok", "hollow"), "bad", "1 of 2 months are hollow"),
+        (("unknown", "ok"), "warn", "1 of 2 months of unknown health"),
+        ((), "unknown", "No archive pinned"),
+    ],
+)
+def test_hollow_months_behind_the_archive_are_named(store, settings, verdicts, verdict, headline):
+    pins = []
+    for number, word in enumerate(verdicts, start=1):
+        month = f"2026-{number:02d}"
+        with store.partition("submissions", month).draft() as draft:
+            sealed = draft.seal(rows=0, schema_version="x", code_version="x", stats={"health": {"verdict": word}})
+        pins.append(Input(table="submission_index", key=(month,), version=sealed.version))
+    rows = [question(n) for n in range(2)]
+    publish_table(store.partition("eval_set", NAME), EVAL_SET.frame(rows), EVAL_SET, code_version="x", pins=pins)
+    seal_forecasts(store, noisy(rows, arm="retrieval", lift=0.1, runs=1))
+    score(store)
+    found = card(draw(store, settings), "months")
+    assert f'class="card {verdict}"' in found
+    assert headline in found
+
+
+def test_the_outcome_blind_twin_is_shown_beside_its_set_once_it_is_scored(store, settings):
+    for name, lift in ((NAME, 0.2), (f"{NAME}-blind", 0.0)):
+        rows = [question(n) for n in range(4)]
+        seal_questions(store, rows, name=name)
+        seal_forecasts(store, noisy(rows, arm="retrieval", lift=lift, runs=1, eval_set=name), name=name)
+        build.build_scored(store, settings, eval_set=name)
+        if name == NAME:
+            build.build_tables(store, settings, eval_set=name)
+            assert "hindcast evalset twin small" in card(draw(store, settings), "twin")
+    build.build_tables(store, settings, eval_set=f"{NAME}-blind")
+    ours, theirs = (
+        build.read_cells(store, name)[0].filter(pl.col("n") > 0)["brier"][0] for name in (NAME, f"{NAME}-blind")
+    )
+    assert f"Brier {ours:.3f}, twin {theirs:.3f}" in card(draw(store, settings), "twin")
 
 
 def test_late_values_that_were_shown_are_a_warning(store, settings):
