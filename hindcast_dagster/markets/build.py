@@ -56,7 +56,7 @@ def _inputs(raw_sha256: str, month: str, topics: TopicMap, manual: dict[str, str
 
 def _parsed(store: Store, month: str, topics: TopicMap, manual: dict[str, str]) -> tuple[list[dict[str, Any]], int]:
     found, malformed = [], 0
-    for market, version in rows.latest(store, month).items():
+    for market, version in rows.latest(store, month):
         try:
             row = parse(version.raw, topics=topics, fetched_at=version.fetched_at, raw_sha256=version.sha256)
         except Malformed:

@@ -18,6 +18,7 @@ from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.markets import build, listing, rows
 from hindcast_dagster.markets import prices as histories
 from hindcast_dagster.markets.http import client
+from hindcast_dagster.markets.outcome import judge
 from hindcast_dagster.markets.rawlog import RawLog
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.files import write_atomic
@@ -40,7 +41,7 @@ class FetchReport:
     kept: int
     """Markets with an outcome."""
     excluded: dict[str, int]
-    """Reason -> markets; `malformed` and `no_close_time` are counted over the whole listing."""
+    """Reason -> markets; malformed rows and markets without a close time are counted over the whole listing."""
     months: tuple[str, ...]
     new_versions: int = 0
     duplicates: int = 0
@@ -133,7 +134,7 @@ def _report(
         excluded.update(manifest.stats["excluded"])
         excluded["malformed"] += manifest.stats["malformed"]
     excluded["malformed"] += sum(1 for _ in rows.log(store, rows.MALFORMED).records())
-    excluded["no_close_time"] += len(rows.latest(store, rows.UNDATED))
+    excluded.update(str(judge(version.raw).excluded) for _, version in rows.latest(store, rows.UNDATED))
     totals: collections.Counter[str] = collections.Counter()
     for manifest in series:
         totals.update({name: manifest.stats[name] for name in ("series", "points", "no_price_history", "no_token")})

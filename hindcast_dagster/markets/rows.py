@@ -71,15 +71,19 @@ def months(store: Store) -> list[str]:
     return sorted(name for name in names if name not in {UNDATED, MALFORMED} and not name.startswith("walk"))
 
 
-def latest(store: Store, month: str) -> dict[str, Version]:
-    """Return the newest stored version of every market that closed in `month`, by market id."""
-    found: dict[str, Version] = {}
-    for record in log(store, month).records():
-        if "moved_to" in record:
-            found.pop(record["market_id"], None)
-        else:
-            found[record["market_id"]] = Version(json.loads(record["raw"]), record["fetched_at"], record["sha256"])
-    return found
+def latest(store: Store, month: str) -> Iterator[tuple[str, Version]]:
+    """Yield (market id, newest stored version) of every market that closed in `month`.
+
+    Reads the log twice and keeps only ids: a month can hold more markets than fit into memory.
+    """
+    newest: dict[str, int] = {}
+    for number, record in enumerate(log(store, month).records()):
+        newest.pop(record["market_id"], None)
+        if "moved_to" not in record:
+            newest[record["market_id"]] = number
+    for number, record in enumerate(log(store, month).records()):
+        if newest.get(record["market_id"]) == number:
+            yield record["market_id"], Version(json.loads(record["raw"]), record["fetched_at"], record["sha256"])
 
 
 def sort(store: Store, walk: Walk) -> Sorted:

@@ -162,6 +162,15 @@ def test_exclusions_are_counted_by_reason(toy: ToyPolymarket, store: Store) -> N
     assert (report.fetched, report.parsed, report.kept) == (5, 4, 2)
 
 
+def test_a_market_that_is_open_after_all_is_not_in_the_pool(toy: ToyPolymarket, store: Store) -> None:
+    """G19: the game is over, closed=false, orders accepted, no bid; it belongs to no close month."""
+    add_many(toy, 1)
+    toy.add(2, closed=False, acceptingOrders=True, closedTime=None, umaEndDate=None, umaResolutionStatus=None)
+    report = fetch(store, toy.settings(store.root))
+    assert (report.kept, report.excluded) == (1, {"not_closed": 1})
+    assert all_markets(store)["market_id"].to_list() == [condition(1)]
+
+
 def test_the_manual_exclusion_list_is_honoured(toy: ToyPolymarket, store: Store, tmp_path: Path) -> None:
     add_many(toy, 2)
     path = tmp_path / "exclude.csv"
