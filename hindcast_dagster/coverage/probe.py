@@ -69,7 +69,7 @@ def build(
         archive=archive,
         judge=found_judge,
         journal=Journal(store, TABLE, month),
-        snapshot=lambda subject: visible(store, archive, subject.question.t0),
+        snapshot=lambda subject: visible(store, settings, archive, subject.question.t0),
         concurrency=settings.llm.concurrency,
         progress=progress,
     )
@@ -93,14 +93,21 @@ async def _and_close(reading: Coroutine[Any, Any, list[Finding]], judge: Judge) 
         await judge.close()
 
 
-def visible(store: Store, archive: Archive, cutoff: Cutoff) -> str:
-    """Return a hash of the month tables that a cutoff admits: a month sealed later leaves it as it is."""
+def visible(store: Store, settings: Settings, archive: Archive, cutoff: Cutoff) -> str:
+    """Return a hash of what a cutoff admits: the month tables, and the mode that decides about late texts.
+
+    A month sealed later leaves it as it is.
+    """
     seen = [
         [month, manifest.version]
         for month in archive.months
         if month <= cutoff.month and (manifest := store.partition(INDEX, month).manifest()) is not None
     ]
-    return identity_hash({"months": seen}) if seen else archive.snapshot
+    return identity_hash({"months": seen or archive.snapshot, "mode": _mode(settings)})
+
+
+def _mode(settings: Settings) -> str:
+    return f"{settings.archive.mode}/{settings.archive.late_votes}"
 
 
 def _archive(store: Store, settings: Settings) -> Archive:
@@ -123,6 +130,7 @@ def _account(
         "policy": str(when.policy) if when.as_of == "t0" and when.fixed is None else None,
         "archive_end": when.archive_end.iso if when.archive_end else None,
         "settings": settings.coverage.model_dump(mode="json"),
+        "archive_mode": _mode(settings),
         "excluded": excluded,
         "economics": dict(sorted(economics.items())),
     }

@@ -13,7 +13,7 @@ from hindcast_dagster.coverage.judge import Block, Finding, Judge
 from hindcast_dagster.coverage.rows import resolved_contrast
 from hindcast_dagster.errors import InputRefused, Unreachable, UsageError
 from hindcast_dagster.evidence.labels import Tallies, Tally
-from hindcast_dagster.settings import Coverage
+from hindcast_dagster.settings import Coverage, load
 from hindcast_dagster.storage.journal import Journal
 from hindcast_dagster.storage.store import NotSealed
 from hindcast_dagster.storage.tables import publish_table, read_table
@@ -209,6 +209,15 @@ def test_a_later_archive_month_probes_nothing_anew(store, settings, world):
         draft.seal(**publish, identity={"a": "2"})
     probe.build(store, settings, month=MONTH, judge=quiet, archive=later)
     assert len(quiet.asked) == 3, "a rebuilt month does"
+
+
+def test_another_archive_mode_probes_anew(store, settings, world):
+    probe.build(store, settings, month=MONTH, judge=Scripted(), archive=world)
+    paper = load(data_root=str(store.root), archive={"mode": "paper"})
+    judge = Scripted()
+    manifest = probe.build(store, paper, month=MONTH, judge=judge, archive=world)
+    assert len(judge.asked) == 3, "paper mode shows texts that strict mode hides"
+    assert manifest.stats["probes"]["scripted/close"]["archive_mode"] == "paper/withhold"
 
 
 def test_what_is_refused(store, settings, world):
