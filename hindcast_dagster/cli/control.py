@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     group.command("effects")(effects)
     group.command("selection")(selection)
     group.command("detective")(detective)
+    group.command("recall")(recall)
     app.add_typer(group, name="control")
 
 
@@ -96,6 +97,18 @@ def detective(
     manifest = reading.build(given.store, given.settings, model=model, eval_set=eval_set, limit=limit)
     document = {"eval_set": eval_set, "model": model, **manifest.stats}
     given.emit(document)
+
+
+def recall(context: typer.Context, *, model: Model, eval_set: EvalSet) -> None:
+    """Ask a model what happened, without archive and forecast, to measure what it remembers.
+
+    Example: hindcast control recall --model qwen3-8b --eval-set first
+    """
+    from hindcast_dagster.leakage import recall as memory
+
+    given: Context = context.obj
+    manifest = memory.build(given.store, given.settings, model=model, eval_set=eval_set)
+    given.emit({"eval_set": eval_set, "model": model, "questions": manifest.rows, **manifest.stats})
 
 
 def _run(given: Context, **asked: Any) -> None:

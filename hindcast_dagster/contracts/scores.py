@@ -162,3 +162,23 @@ DETECTIVE: Final = Contract(
         one_of("verdict", ("yes", "no", "unknown")),
     ),
 )
+
+RECALL: Final = Contract(
+    name="outcome_recall",
+    version=1,
+    schema=pa.schema(
+        [
+            column("question_id", TEXT),
+            column("recalled", TEXT),  # Yes | No | unknown: what the model says that it remembers
+            column("right", pa.bool_(), null=True),  # null: it recalls nothing
+            column("contamination", TEXT),  # after_cutoff | before_cutoff | no_cutoff: t0 against the model's knowledge
+        ]
+    ),
+    primary_key=("question_id",),
+    order=("question_id",),
+    expectations=(
+        *not_null("question_id", "recalled"),
+        unique("question_id"),
+        one_of("recalled", ("Yes", "No", "unknown")),
+    ),
+)

@@ -1,0 +1,113 @@
+"""The outcome-recall probe: asks a model what happened, without archive and without forecast, to measure its memory.
+
+"Act as if it is t0" does not make a model forget. A model that recalls the outcomes of questions rightly, more often
+than wrongly, knows them; its forecasts on that set are no forecasts. One answer per question, and the excess of right
+over wrong for the set.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hindcast_dagster.contracts.scores import RECALL
+from hindcast_dagster.forecast.fields import NO_CRITERIA
+from hindcast_dagster.forecast.money import entry_or_none
+from hindcast_dagster.llm.parse import Refusal, one_of, single_object
+from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
+from hindcast_dagster.prompts.loader import load as load_prompt
+from hindcast_dagster.questions.load import TABLE as EVAL_SETS
+from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.question import ResolvedQuestion
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.journal import Journal, identity_hash
+from hindcast_dagster.storage.manifest import Manifest
+from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.tables import publish_table
+
+TABLE: Final = RECALL.name
+PROMPT: Final = "outcome_recall"
+ANSWERS: Final = ("Yes", "No", "unknown")
+CODE_VERSION: Final = "1"
+DECODING: Final = Decoding(temperature=0.0, max_tokens=1_024)
+
+
+def build(store: Store, settings: Settings, *, model: str, eval_set: str, chat: ChatModel | None = None) -> Manifest:
+    """Ask `model` for its memory of every question of an eval set and seal what it says. Answers are journaled.
+
+    `stats`: right, wrong, unknown, and `score` = (right - wrong) / questions: 0 for a model that knows nothing or
+    guesses, 1 for one that knows all. Raises `NotSealed` without the set, `UsageError` for an unknown model.
+    """
+    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    resolved = load(store, eval_set)
+    entry = entry_or_none(settings, model)
+    journal = Journal(store, TABLE, model, eval_set)
+    said = asyncio.run(_ask_all(resolved, chat or _open(settings, model), journal, settings, close=chat is None))
+    rows = [
+        {
+            "question_id": one.question.id,
+            "recalled": answer,
+            "right": None if answer == "unknown" else answer == one.outcome,
+            "contamination": entry.contamination(one.question.t0) if entry else "no_cutoff",
+        }
+        for one, answer in zip(resolved, said, strict=True)
+    ]
+    return publish_table(
+        store.partition(TABLE, model, eval_set),
+        RECALL.frame(rows),
+        RECALL,
+        code_version=CODE_VERSION,
+        inputs=[sealed.as_input],
+        stats=summary(rows),
+    )
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return right, wrong, unknown and the score over all rows."""
+    counts = Counter(row["right"] for row in rows)
+    right, wrong = counts[True], counts[False]
+    score = (right - wrong) / len(rows) if rows else None
+    return {"right": right, "wrong": wrong, "unknown": counts[None], "score": score}
+
+
+def recalled(reply: str) -> str:
+    """Return Yes, No or unknown: everything that is not one clear word is unknown."""
+    found = single_object(reply, having=("remembered_outcome",))
+    said = None if isinstance(found, Refusal) else one_of(found.get("remembered_outcome"), ANSWERS)
+    return said or "unknown"
+
+
+async def _ask_all(
+    resolved: Sequence[ResolvedQuestion], model: ChatModel, journal: Journal, settings: Settings, *, close: bool
+) -> list[str]:
+    slots = asyncio.Semaphore(settings.llm.concurrency)
+
+    async def one(asked: ResolvedQuestion) -> str:
+        async with slots:
+            return await _ask(asked, model, journal)
+
+    try:
+        return await asyncio.gather(*map(one, resolved))
+    finally:
+        if close:
+            await model.close()
+
+
+async def _ask(asked: ResolvedQuestion, model: ChatModel, journal: Journal) -> str:
+    prompt, question = load_prompt(PROMPT), asked.question
+    user = prompt.fill(question=question.text, criteria=question.criteria or NO_CRITERIA)
+    unit = identity_hash(
+        {"prompt": user, "version": prompt.version, "model": model.slug, "revision": model.revision, "id": question.id}
+    )
+    record = journal.read(unit)
+    if record is None:
+        reply = await model.complete([Message("user", user)], decoding=DECODING)
+        record = {"question": question.id, "reply": "" if reply.unfinished_thought else reply.text}
+        journal.write(unit, record)
+    return recalled(str(record["reply"]))
+
+
+def _open(settings: Settings, model: str) -> ChatModel:
+    from hindcast_dagster.llm.open import open_model
+
+    return open_model(settings, model)
