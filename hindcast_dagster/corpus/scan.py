@@ -50,7 +50,7 @@ class Scanner:
                 if (
                     data[after] == _COLON  # how most files write it
                     and data[after + 1] == _QUOTE
-                    and data[after + 2 : find(b'"', after + 2, stop)] in known
+                    and data[after + 2 : find(b'"', after + 2)] in known  # one cut off by the line's end is not
                 ):
                     foreign = True
                 elif (verdict := self._verdict(data, after, stop)) != "no key":
