@@ -26,6 +26,7 @@ FOLDER: Final = "vectors"
 LEVELS: Final = 127
 SLACK: Final = 1e-6  # float32 rounding of scale * sum, far above the 2^-24 relative error of values up to 1
 BLOCK: Final = 65_536
+SMALLEST: Final = 32  # rows and dimensions below which the int8 product is not used
 
 
 class Quantised(NamedTuple):
@@ -137,11 +138,12 @@ def integer_product(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> "N
     """Return queries @ rows.T; the sums are exact integers."""
     import numpy as np
 
-    if integer_product_is_exact():
+    if min(rows.shape) >= SMALLEST and integer_product_is_exact(rows.shape[1]):
         found: NDArray[Any] = _int_mm(queries, rows).numpy()
         return found
-    blocks = [rows[start : start + BLOCK].astype(np.float32) for start in range(0, len(rows), BLOCK)]
-    return np.concatenate([queries.astype(np.float32) @ block.T for block in blocks], axis=1)
+    left = queries.astype(np.float64)  # exact: integers below 2^53
+    blocks = [rows[start : start + BLOCK].astype(np.float64) for start in range(0, max(len(rows), 1), BLOCK)]
+    return np.concatenate([left @ block.T for block in blocks], axis=1)
 
 
 def _int_mm(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> Any:
@@ -152,13 +154,19 @@ def _int_mm(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> Any:
 
 
 @cache
-def integer_product_is_exact() -> bool:
-    """Return whether this machine's int8 product is right at its extremes; some saturate 16-bit sums."""
+def integer_product_is_exact(dimension: int) -> bool:
+    """Return whether this machine's int8 product is right, at its extremes and for the batch sizes that are used.
+
+    Some machines saturate 16-bit sums, and torch misreads the layout of degenerate shapes.
+    """
     import numpy as np
 
-    full = np.full((64, 1024), LEVELS, dtype=np.int8)
+    rows = np.random.default_rng(0).integers(-LEVELS, LEVELS + 1, (4 * SMALLEST + 1, dimension)).astype(np.int8)
+    rows[:2] = LEVELS
+    rows[2] = -LEVELS
+    meant = rows.astype(np.int64) @ rows.astype(np.int64).T
     try:
-        found = _int_mm(full[:1], full).numpy(), _int_mm(full[:16], -full).numpy()
-    except RuntimeError:
+        found = {count: _int_mm(rows[:count], rows).numpy() for count in (1, 2, 3, 16, SMALLEST, 2 * SMALLEST + 1)}
+    except (AttributeError, RuntimeError):
         return False
-    return bool((found[0] == LEVELS * LEVELS * 1024).all() and (found[1] == -LEVELS * LEVELS * 1024).all())
+    return all((each == meant[:count]).all() for count, each in found.items())
