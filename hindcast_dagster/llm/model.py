@@ -18,6 +18,7 @@ from hindcast_dagster.llm.messages import folded
 from hindcast_dagster.llm.protocol import Completion, Decoding, Message
 from hindcast_dagster.llm.reasoning import split_thought
 from hindcast_dagster.llm.roster import Entry
+from hindcast_dagster.llm.schema import bounded
 from hindcast_dagster.settings import Llm
 
 _LOG: Final = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class Model:
         """
         await self._start()
         turns = folded(messages, system_role=self.entry.system_role)
-        asked = schema if self._options.structured else None
+        asked = self._schema(schema)
         async with self._gate.slot():
             started = time.perf_counter()
             try:
@@ -157,6 +158,11 @@ class Model:
         self._gate.eased()
         self._count(reply, attempts)
         return self._completion(reply, attempts=attempts, latency_s=latency)
+
+    def _schema(self, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        if schema is None or not self._options.structured:
+            return None
+        return schema if self.entry.dialect == "openai" else bounded(schema)
 
     async def _start(self) -> None:
         """Load the backend before the first call: loading a large model takes longer than a request may."""

@@ -7,21 +7,22 @@ MAX_TEXT: Final = 240
 MAX_ITEMS: Final = 8
 
 
-def for_llama_cpp(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that llama.cpp's grammar enforces to the end.
+def bounded(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that guided decoding can bring to an end.
 
-    It ignores the bounds of a `number`, so a number in [0, 1] becomes a text of that form (which `parse.probability`
-    reads); and a text or list without a length would let a small model run into its token budget, so they get one.
+    llama.cpp ignores the bounds of a `number`, and no backend bounds its digits, so a number in [0, 1] becomes a text
+    of that form (which `parse.probability` reads); a text or list without a length would let a small model run into its
+    token budget, so they get one.
     """
-    return {key: _bounded(value) if key == "items" else _properties(key, value) for key, value in _own(schema).items()}
+    return {key: _inner(value) if key == "items" else _properties(key, value) for key, value in _own(schema).items()}
 
 
 def _properties(key: str, value: Any) -> Any:
-    return {name: _bounded(inner) for name, inner in value.items()} if key == "properties" else value
+    return {name: _inner(inner) for name, inner in value.items()} if key == "properties" else value
 
 
-def _bounded(schema: Any) -> Any:
-    return for_llama_cpp(schema) if isinstance(schema, dict) else schema
+def _inner(schema: Any) -> Any:
+    return bounded(schema) if isinstance(schema, dict) else schema
 
 
 def _own(schema: dict[str, Any]) -> dict[str, Any]:

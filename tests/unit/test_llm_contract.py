@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
 LONG = '{"choice": "Yes", "prob_yes": 0.7, "reasoning": "' + "it rains in spring " * 6 + '"}'
 
 
-def decoding(max_tokens: int = 96, seed: int = 1) -> Decoding:
+def decoding(max_tokens: int = 160, seed: int = 1) -> Decoding:
     return Decoding(temperature=0.7, max_tokens=max_tokens, seed=seed)
 
 

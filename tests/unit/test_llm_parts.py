@@ -19,7 +19,7 @@ from hindcast_dagster.llm.messages import folded
 from hindcast_dagster.llm.open import entry_of, open_model
 from hindcast_dagster.llm.parse import probability
 from hindcast_dagster.llm.protocol import Message
-from hindcast_dagster.llm.schema import for_llama_cpp
+from hindcast_dagster.llm.schema import bounded
 from hindcast_dagster.settings import Settings, load
 
 ROLES = st.sampled_from(["system", "user", "assistant"])
@@ -114,7 +114,7 @@ def test_cutting_keeps_the_longest_beginning_that_fits_ended_at_a_word(text: str
         assert text[len(part)] in " \n"
 
 
-def test_a_schema_for_llama_cpp_is_bounded_everywhere() -> None:
+def test_a_schema_bounded_is_bounded_everywhere() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -127,7 +127,7 @@ def test_a_schema_for_llama_cpp_is_bounded_everywhere() -> None:
         },
         "required": ["prob_yes"],
     }
-    found = for_llama_cpp(schema)["properties"]
+    found = bounded(schema)["properties"]
     assert found["prob_yes"] == found["inner"]["properties"]["p"]
     assert found["prob_yes"]["type"] == "string"
     assert probability("0.65") == 0.65
@@ -135,7 +135,7 @@ def test_a_schema_for_llama_cpp_is_bounded_everywhere() -> None:
     assert found["percent"] == schema["properties"]["percent"]
     assert found["reasoning"]["maxLength"] == found["queries"]["items"]["maxLength"] > 0
     assert found["queries"]["maxItems"] > 0
-    assert for_llama_cpp(schema)["required"] == ["prob_yes"]
+    assert bounded(schema)["required"] == ["prob_yes"]
     assert "maxLength" not in schema["properties"]["reasoning"]
 
 
