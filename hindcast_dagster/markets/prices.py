@@ -4,8 +4,6 @@ The partition holds two tables: the points (`data.parquet`, contract PRICES) and
 (`series.parquet`, contract SERIES: route, step, fetch time, empty windows).
 """
 
-import collections
-import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -16,9 +14,10 @@ import polars as pl
 from hindcast_dagster import clock, keys
 from hindcast_dagster.contracts.markets import MARKETS, PRICES, SERIES
 from hindcast_dagster.markets.build import TABLE as MARKETS_TABLE
-from hindcast_dagster.markets.collect import Series, collect, opposite_gap
+from hindcast_dagster.markets.collect import collect, opposite_gap
 from hindcast_dagster.markets.history import ROUTES, Route
 from hindcast_dagster.markets.http import client
+from hindcast_dagster.markets.packed import Packed, pack, points_frame, stats
 from hindcast_dagster.markets.rawlog import RawLog
 from hindcast_dagster.markets.stored import Asking, Stored
 from hindcast_dagster.settings import Polymarket, Settings
@@ -61,16 +60,16 @@ def build(
         )
         check = _no_side(store, month, wanted.to_dicts(), series, asking)
     with partition.draft() as draft:
-        points = _points_frame(series)
+        points = points_frame(series)
         write_table(draft, points, PRICES)
-        write_table(draft, SERIES.frame([_series_row(each) for each in series]), SERIES, name=SERIES_FILE)
+        write_table(draft, SERIES.frame([each.row for each in series]), SERIES, name=SERIES_FILE)
         return draft.seal(
             rows=points.height,
             schema_version=PRICES.schema_version,
             code_version=CODE_VERSION,
             inputs=inputs,
             checks=(check,),
-            stats=_stats(series),
+            stats=stats(series),
         )
 
 
@@ -105,12 +104,10 @@ def _collect(
     *,
     workers: int,
     progress: Progress | None,
-) -> list[Series]:
-    done: list[Series] = []
+) -> list[Packed]:
+    done: list[Packed] = []
     with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="prices") as pool:
-        waiting = [
-            pool.submit(collect, market, raw_log(store, month, market["market_id"]), asking) for market in markets
-        ]
+        waiting = [pool.submit(_one, market, raw_log(store, month, market["market_id"]), asking) for market in markets]
         try:
             for future in waiting:
                 done.append(future.result())
@@ -124,62 +121,21 @@ def _collect(
     return done
 
 
-def _no_side(store: Store, month: str, markets: list[dict[str, Any]], series: list[Series], asking: Asking) -> Check:
+def _one(market: dict[str, Any], log: RawLog, asking: Asking) -> Packed:
+    return pack(collect(market, log, asking))
+
+
+def _no_side(store: Store, month: str, markets: list[dict[str, Any]], series: list[Packed], asking: Asking) -> Check:
     """Compare No with 1 - Yes in the last window of the first few series."""
     no_tokens = {market["market_id"]: market["no_token"] for market in markets}
-    sample = [each for each in series if each.points and no_tokens[each.market_id]][:NO_SAMPLE]
+    found = ((each.row["market_id"], each.last) for each in series)
+    sample = [(market, last) for market, last in found if last is not None and no_tokens[market]][:NO_SAMPLE]
     gaps = []
-    for each in sample:
-        last = next(got for got in reversed(each.got) if got.points)
-        log = raw_log(store, month, each.market_id)
-        no = Stored(log, no_tokens[each.market_id], asking).window(last.window, since=0)
+    for market, last in sample:
+        no = Stored(raw_log(store, month, market), no_tokens[market], asking).window(last.window, since=0)
         gap = opposite_gap(last.points, no.points)
         if gap is not None:
             gaps.append(gap)
     worst = max(gaps, default=0.0)
     said = f"{len(gaps)} of {len(sample)} sampled series compared; median |yes + no - 1| at most {worst:.4f}"
     return Check(name="no_is_one_minus_yes", passed=worst <= NO_TOLERANCE, detail=said)
-
-
-def _points_frame(series: list[Series]) -> pl.DataFrame:
-    columns: dict[str, list[Any]] = {name: [] for name in PRICES.schema.names}
-    for each in series:
-        for point, route in each.points:
-            columns["market_id"].append(each.market_id)
-            columns["at"].append(point.at)
-            columns["price"].append(point.price)
-            columns["route"].append(route)
-            columns["step_s"].append(point.step_s)
-    return pl.DataFrame(columns, schema=PRICES.polars).sort(PRICES.order)
-
-
-def _series_row(series: Series) -> dict[str, Any]:
-    routes = {route for _, route in series.points}
-    steps = [point.step_s for point, _ in series.points]
-    return {
-        "market_id": series.market_id,
-        "token": series.token,
-        "status": "no_token" if series.token is None else "ok" if series.points else "no_price_history",
-        "route": None if not routes else routes.copy().pop() if len(routes) == 1 else "mixed",
-        "step_s": int(statistics.mode(steps)) if steps else 0,
-        "points": len(series.points),
-        "first_at": series.points[0][0].at if series.points else None,
-        "last_at": series.points[-1][0].at if series.points else None,
-        "windows": len(series.got),
-        "empty_windows": [got.window.start for got in series.got if got.route is None],
-        "fetched_at": series.fetched_at,
-    }
-
-
-def _stats(series: list[Series]) -> dict[str, Any]:
-    rows = [_series_row(each) for each in series]
-    status = collections.Counter(row["status"] for row in rows)
-    return {
-        "series": len(rows),
-        "points": sum(row["points"] for row in rows),
-        "no_price_history": status["no_price_history"],
-        "no_token": status["no_token"],
-        "empty_windows": sum(len(row["empty_windows"]) for row in rows),
-        "rejected": sum(each.rejected for each in series),
-        "routes": dict(sorted(collections.Counter(row["route"] for row in rows if row["route"]).items())),
-    }
