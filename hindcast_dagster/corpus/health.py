@@ -5,6 +5,7 @@ did not exist, nearly every row still has score 1 and the floors silently empty 
 sealing; building an index on a hollow month does, unless it is accepted by name.
 """
 
+import heapq
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -87,13 +88,13 @@ class Measures:
 
     def _gaps(self) -> list[dict[str, Any]]:
         """Return silences of a day or more per subreddit, longest first."""
-        found = [
-            {"subreddit": name, "from": clock.iso(self.start + first * HOUR), "hours": length}
-            for name, hours in self.hours.items()
-            for first, length in _silences(hours)
-        ]
-        return sorted(found, key=lambda gap: (-int(str(gap["hours"])), str(gap["subreddit"]), str(gap["from"])))[
-            :MAX_GAPS
+        found = heapq.nsmallest(
+            MAX_GAPS,
+            ((-length, name, first) for name, hours in self.hours.items() for first, length in _silences(hours)),
+        )
+        return [
+            {"subreddit": name, "from": clock.iso(self.start + first * HOUR), "hours": -shortness}
+            for shortness, name, first in found
         ]
 
 
