@@ -11,7 +11,6 @@ from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.markets.collect import Series
 from hindcast_dagster.markets.stored import Got
 
-
 _LAST: Final = 30
 
 
