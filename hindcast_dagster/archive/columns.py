@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from hindcast_dagster.clock import LATEST
+from hindcast_dagster.errors import InputRefused
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +79,10 @@ class Columns:
     def _map(self, name: str) -> "NDArray[Any]":
         import numpy as np
 
-        found: NDArray[Any] = np.load(self._folder / f"{name}.npy", mmap_mode="r" if self.rows else None)
+        try:
+            found: NDArray[Any] = np.load(self._folder / f"{name}.npy", mmap_mode="r" if self.rows else None)
+        except (OSError, ValueError) as error:
+            raise InputRefused(f"{self._folder}/{name}.npy cannot be read ({error}): rebuild that month.") from error
         return found.view(np.ndarray)
 
     @cached_property
@@ -118,7 +122,10 @@ class Columns:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self._folder / FACTS).read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads((self._folder / FACTS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputRefused(f"{self._folder / FACTS} cannot be read ({error}): rebuild that month.") from error
         return found
 
     @property

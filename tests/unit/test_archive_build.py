@@ -11,6 +11,7 @@ from hindcast_dagster.archive.build import HollowMonth, build_comments, build_su
 from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelIdentity, ModelMismatch
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX
 from hindcast_dagster.archive.open import open_archive
+from hindcast_dagster.archive.protocol import Filters
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.storage.store import NotSealed
 from tests.archive_world import DIMENSION, ToyEmbedder, publish, seal, unit, use
@@ -217,14 +218,15 @@ def test_the_manifest_keeps_what_determines_the_vectors(store, settings, embedde
     assert [item.table for item in manifest.inputs] == ["submissions"]
 
 
-def test_a_damaged_partition_says_rebuild(store, settings, embedder):
-    archive = seal(store, settings, posts(3))
+@pytest.mark.parametrize("name", ["vectors/codes.npy", "columns/created_at.npy", "columns/facts.json"])
+def test_a_damaged_partition_says_rebuild(store, settings, embedder, name):
+    archive = seal(store, settings, posts(40))
     path = store.partition(SUBMISSION_INDEX, MONTH).require().path
-    (path / "vectors" / "codes.npy").write_bytes(b"damaged")
+    (path / name).write_bytes(b"damaged")
     with pytest.raises(InputRefused, match="rebuild that month"):
-        archive.at("2026-02-01").search_database("bridge")
+        archive.at("2026-01-20").search_database("bridge", filters=Filters(start="2026-01-02"))
     build_submissions(store, settings, month=MONTH)
-    assert len(open_archive(store, settings).at("2026-02-01").search_database("bridge").hits) == 3
+    assert len(open_archive(store, settings).at("2026-02-01").search_database("bridge").hits) == 20
 
 
 @pytest.mark.parametrize("kind", ["lance", "columns"])
