@@ -73,6 +73,7 @@ def _documents(partitions: Partitions, kind: str) -> dg.AssetsDefinition:
             kept=ledger["kept"],
             dropped=shell.counts_table(ledger["dropped"]),
             dump_sha256=ledger["dump_sha256"],
+            deleted_later=ledger.get("deleted_later", 0),
         )
 
     return documents

@@ -100,7 +100,15 @@ def build(partitions: Partitions) -> list[Any]:
             size=config.size,
             seed=config.seed,
         )
-        excluded = shell.counts_table(manifest.stats.get("excluded", {}))
-        return shell.published(store, manifest, contract=EVAL_SET, policy=config.policy, excluded=excluded)
+        stats = manifest.stats
+        return shell.published(
+            store,
+            manifest,
+            contract=EVAL_SET,
+            policy=config.policy,
+            excluded=shell.counts_table(stats["excluded"]),
+            flags=shell.counts_table(stats["flags"], name="flag"),
+            funnel=dg.MetadataValue.json(stats["funnel"]),
+        )
 
     return [coverage_probe, eval_set]

@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets import shell
 from assets.partitions import Partitions
+from hindcast_dagster.contracts.analysis import COMPARISONS
 from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.storage.manifest import Manifest
@@ -52,12 +53,13 @@ def build(partitions: Partitions) -> list[Any]:
         manifest = scoring.build_tables(store, root.settings(), eval_set=context.partition_key)
         return shell.published(store, manifest, contract=CELLS, scores=_small(store, manifest, CELLS))
 
-    @scored("comparisons", ["scored_forecasts"], "Paired comparisons of arms, clustered by question and by event.")
+    @scored("comparisons", ["scored_forecasts"], "Paired comparisons, clustered by question and by event.", COMPARISONS)
     def comparisons(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.scoring import compare
 
         store = root.store()
-        return shell.published(store, compare.build(store, root.settings(), eval_set=context.partition_key))
+        manifest = compare.build(store, root.settings(), eval_set=context.partition_key)
+        return shell.published(store, manifest, contract=COMPARISONS)
 
     @scored(
         "leak_audit", [*_FORECASTS], "Every document of every trace looked up again and held against its t0.", AUDIT
@@ -67,16 +69,22 @@ def build(partitions: Partitions) -> list[Any]:
 
         store = root.store()
         manifest = audit.build(store, root.settings(), eval_set=context.partition_key)
-        return shell.published(store, manifest, contract=AUDIT, violations=manifest.rows)
+        return shell.published(
+            store, manifest, contract=AUDIT, violations=manifest.rows, clean=bool(manifest.stats["clean"])
+        )
 
     @scored("report", ["score_tables", "comparisons", "leak_audit"], "A self-contained HTML report.")
     def report(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.report.build import build as build_report
+        from hindcast_dagster.report.build import path_of, pictures
 
         store = root.store()
         manifest = build_report(store, root.settings(), eval_set=context.partition_key)
-        page = store.area("reports", context.partition_key, "report.html")
-        return shell.published(store, manifest, page=dg.MetadataValue.path(str(page)))
+        page = path_of(store, context.partition_key)
+        shown: dict[str, Any] = {
+            name: shell.picture(png) for name, png in pictures(store, context.partition_key).items()
+        }
+        return shell.published(store, manifest, page=dg.MetadataValue.path(str(page)), **shown)
 
     return [scored_forecasts, score_tables, comparisons, leak_audit, report]
 

@@ -1,5 +1,6 @@
 """What every asset does around its call of the library: checks, metadata, the link to the paper."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -84,6 +85,11 @@ def counts_table(counts: dict[str, int], *, name: str = "reason") -> dg.TableMet
         [dg.TableRecord({name: key, "count": value}) for key, value in ordered],
         schema=dg.TableSchema(columns=[dg.TableColumn(name, "string"), dg.TableColumn("count", "int")]),
     )
+
+
+def picture(png: bytes) -> dg.MarkdownMetadataValue:
+    """Return a small PNG as metadata that the UI shows."""
+    return dg.MetadataValue.md(f"![figure](data:image/png;base64,{base64.b64encode(png).decode()})")
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> dg.TableMetadataValue:

