@@ -3,9 +3,9 @@
 from typing import Any
 
 import dagster as dg
-from hindcast_dagster.llm.roster import Roster
 
 from hindcast_dagster.llm.protocol import ChatModel
+from hindcast_dagster.llm.roster import Roster
 from resources.store import StorageRoot
 
 

@@ -16,14 +16,15 @@ def clamped(scope: Scope) -> str:
     return f"The cutoff stays at {scope.cutoff.iso}; it can only be moved earlier." if scope.clamped else ""
 
 
-def coverage(scope: Scope, months: Sequence[str]) -> str:
-    """Say where the archive ends, when that is before the cutoff, or that it has not begun."""
+def coverage(scope: Scope, months: Sequence[str], kind: str) -> str:
+    """Say where the archive of a kind ends, when that is before the cutoff, or that it has not begun."""
     if not months:
-        return "The archive holds no months of this kind."
+        return f"The archive holds no {kind}s."
     if months[0] > scope.cutoff.month:
-        return f"The archive begins in {months[0]}, after the cutoff {scope.cutoff.iso}."
+        return f"The archive of {kind}s begins in {months[0]}, after the cutoff {scope.cutoff.iso}."
     if month_end(months[-1]) < scope.cutoff.epoch:
-        return f"The archive ends with {months[-1]}: nothing is known of the time from then to {scope.cutoff.iso}."
+        until = f"nothing is known of the time from then to {scope.cutoff.iso}"
+        return f"The archive of {kind}s ends with {months[-1]}: {until}."
     return ""
 
 
@@ -39,7 +40,7 @@ def empty(scope: Scope, months: Sequence[str], admitted: Sequence[str]) -> str:
     named = [name for name in ("doc_type", "subreddits", "author", "months", "start") if _given(filters, name)]
     if named:
         return f"No row before {scope.cutoff.iso} passes the filters ({', '.join(named)})."
-    return f"No such row existed before {scope.cutoff.iso}."
+    return f"The archive has no such row before {scope.cutoff.iso}."
 
 
 def _given(filters: object, name: str) -> bool:

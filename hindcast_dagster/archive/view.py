@@ -274,7 +274,7 @@ class View:
         months = list(self._all(kind))
         admitted = [month.month for month in self._months(kind, scope)]
         why = "" if count else notes.empty(scope, months, admitted)
-        return notes.join(why, notes.coverage(scope, months), notes.clamped(scope))
+        return notes.join(why, notes.coverage(scope, months, kind), notes.clamped(scope))
 
 
 def _node(columns: Columns, row: int) -> Node:

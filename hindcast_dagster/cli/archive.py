@@ -222,7 +222,7 @@ def _status_table(months: list[dict[str, Any]]) -> Table:
 def _filters(**values: Any) -> Filters:
     """Build the filter block. Raises `UsageError` naming the option."""
     try:
-        return Filters(**{name: value for name, value in values.items() if value})
+        return Filters(**{name: value for name, value in values.items() if value not in (None, [])})
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"--{str(first['loc'][0]).rstrip('s')}: {first['msg']}") from error

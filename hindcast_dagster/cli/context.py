@@ -1,18 +1,22 @@
 """What every command shares: the root options, the store and settings, progress, and the one way to print a result."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hindcast_dagster.settings import Settings, load
 from hindcast_dagster.storage.store import Store, open_store
+
+PIPED_WIDTH: Final = 200
+"""Columns of a table that goes into a file or another program: nothing is cut to a window that is not there."""
 
 
 @dataclass
@@ -40,7 +44,8 @@ class Context:
     @cached_property
     def out(self) -> Console:
         """Where results for a person go: stdout."""
-        return Console(highlight=False)
+        piped = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
+        return Console(highlight=False, width=piped)
 
     def emit(self, document: dict[str, Any], *, text: Any = None) -> None:
         """Print a result: with --json exactly one JSON document, else `text` (a string or a rich renderable)."""

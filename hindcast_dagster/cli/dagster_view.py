@@ -1,5 +1,6 @@
 """Reports sealed partitions to a Dagster instance: its history is a view on the manifests and can be made again."""
 
+import os
 from typing import Any
 
 from hindcast_dagster.settings import Settings
@@ -7,8 +8,10 @@ from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 
 
-def report_all(store: Store, settings: Settings) -> dict[str, int]:
-    """Report a materialisation for every sealed partition that an asset exists for; return counts per table.
+def report_all(store: Store, settings: Settings) -> tuple[str, dict[str, int]]:
+    """Report a materialisation for every sealed partition that an asset exists for; return the home and counts.
+
+    A version that the instance already knows is left alone.
 
     Dynamic keys (eval sets, models) are registered first. Partitions of tables without an asset, or outside the window
     of months, are left out of the count.
@@ -33,10 +36,20 @@ def report_all(store: Store, settings: Settings) -> dict[str, int]:
             partition = _partition(manifest)
             with dg.partition_loading_context(dynamic_partitions_store=home):
                 known = partitions is None or partitions.has_partition_key(partition)
-            if known:
+            if known and not _knows(home, key, partition, manifest):
                 _report(home, key, partition, manifest)
                 told[table] = told.get(table, 0) + 1
-    return told
+    return str(os.environ["DAGSTER_HOME"]), told
+
+
+def _knows(home: Any, key: Any, partition: str, manifest: Manifest) -> bool:
+    """Return whether the newest materialisation of a partition is of this version."""
+    import dagster as dg
+
+    filters = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
+    records = home.fetch_materializations(filters, limit=1).records
+    tags = records[0].asset_materialization.tags if records else {}
+    return (tags or {}).get("dagster/data_version") == manifest.version
 
 
 def _partition(manifest: Manifest) -> str:

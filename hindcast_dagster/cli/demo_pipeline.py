@@ -109,7 +109,9 @@ def instance() -> Any:
     """Return the Dagster instance of DAGSTER_HOME, made here if it is not set; data never lies in it."""
     import dagster as dg
 
-    home = Path(os.environ.setdefault("DAGSTER_HOME", str(Path.cwd() / ".dagster_home")))
+    if not os.environ.get("DAGSTER_HOME"):
+        os.environ["DAGSTER_HOME"] = str(Path.cwd() / ".dagster_home")
+    home = Path(os.environ["DAGSTER_HOME"])
     if not home.is_absolute():
         raise UsageError(f"DAGSTER_HOME is {home}: it must be an absolute path.")
     if not (home / "dagster.yaml").exists():

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import UsageError
+from hindcast_dagster.questions.load import frozen
 
 Name = Annotated[str, typer.Argument(help="Name of the eval set: a-z, 0-9, - and _.")]
 _SHOWN = ("id", "event_id", "t0", "outcome", "price_at_t0", "price_age_s", "topic", "duration")
@@ -38,7 +39,7 @@ def build(
     take_all: Annotated[bool, typer.Option("--all", help="Every sealed market.")] = False,
     closed_from: Annotated[str | None, typer.Option(help="First close: a date or an instant.")] = None,
     closed_to: Annotated[str | None, typer.Option(help="Last close; a date is meant with its whole day.")] = None,
-    markets: Annotated[Path | None, typer.Option(help="A file of market ids, one a line.")] = None,
+    markets: Annotated[Path | None, typer.Option(help="Market ids, one a line; of a CSV the first column.")] = None,
     vintage: Annotated[
         str | None, typer.Option(help="The markets that resolved since this eval set was built.")
     ] = None,
@@ -218,6 +219,7 @@ def _read_ids(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--markets {path} cannot be read: {error}.") from error
     ids = [line.partition("#")[0].partition(",")[0].strip() for line in lines]
+    ids = ids[1:] if ids and ids[0] in {"id", "market_id"} else ids  # the heading of a CSV
     if not any(ids):
         raise UsageError(f"--markets {path} names no market: write one condition id a line.")
     return [market for market in ids if market]
@@ -238,7 +240,7 @@ def _emit(obj: Context, name: str) -> None:
     from hindcast_dagster.evalset.contamination import view
     from hindcast_dagster.storage.tables import read_table
 
-    sealed = obj.store.partition("eval_set", name).require(made_by=f"hindcast evalset build {name} --t0 POLICY --all")
+    sealed = frozen(obj.store, name)
     frame, stats = read_table(sealed, EVAL_SET), sealed.manifest.stats
     questions = [
         {key: row[key] for key in _SHOWN} | {"flags": row["flags"], "close_at": row["close_at"], "text": row["text"]}

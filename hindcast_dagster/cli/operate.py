@@ -153,8 +153,9 @@ def reregister(context: typer.Context) -> None:
     from hindcast_dagster.cli.dagster_view import report_all
 
     given: Context = context.obj
-    told = report_all(given.store, given.settings)
-    given.emit({"registered": told}, text=f"{sum(told.values())} partitions of {len(told)} tables registered.")
+    home, told = report_all(given.store, given.settings)
+    said = f"{sum(told.values())} partitions of {len(told)} tables registered in {home}; known ones are left alone."
+    given.emit({"dagster_home": home, "registered": told}, text=said)
 
 
 def gc(
@@ -171,7 +172,9 @@ def gc(
         path for manifest in _all_manifests(given.store) for path in _garbage(given.store, manifest, remove=remove)
     ]
     document = {"removed" if remove else "unreferenced": [str(path) for path in found]}
-    given.emit(document, text="\n".join(map(str, found)) or "Nothing to remove.")
+    did = "Removed" if remove else "Would remove (run with --remove)"
+    lines = [*map(str, found), f"{did}: {len(found)} versions."]
+    given.emit(document, text="\n".join(lines) if found else "Nothing to remove.")
 
 
 def _all_manifests(store: Store) -> list[Manifest]:

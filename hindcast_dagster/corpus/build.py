@@ -20,6 +20,7 @@ from hindcast_dagster.corpus.scan import Scanner, Span, spans
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.corpus.sieve import KIND_SAMPLE, Batch, Sieve
 from hindcast_dagster.corpus.workspace import workspace
+from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Partition, Store
@@ -98,6 +99,11 @@ class _Reading:
             self.sieve.refuse_other_kind(enough=KIND_SAMPLE)
             self._report(block.position)
         self.sieve.refuse_other_kind(enough=1)
+        if (strays := self.sieve.dropped["outside_month"]) and not self.sieve.inside:
+            raise InputRefused(
+                f"{self.lines.path} holds no {self.rules.kind} of {self.rules.month}, and {strays:,} of other months: "
+                "name the month that the file is of. Nothing was sealed."
+            )
 
     def _block(self, block: Block) -> None:
         data, start, end, _ = block

@@ -123,7 +123,7 @@ class Rules:
             text=text,
             created_at=created,
             text_as_of=values.text_as_of(record, created),
-            engagement_as_of=values.engagement_as_of(record),
+            engagement_as_of=values.engagement_as_of(record, created),
             score=score,
             num_comments=None if comment else values.whole(record.num_comments),
             link_id=link,

@@ -41,6 +41,8 @@ class Sieve:
         self.dropped: Counter[str] = Counter()
         self.measures = Measures(rules.start, rules.end)
         self.deleted_later = 0
+        self.inside = False
+        """A record of the month itself was seen."""
         self._of_kind = self._of_other = 0
         self._scores: list[int | None] = []
         self._ages: list[int | None] = []
@@ -78,10 +80,11 @@ class Sieve:
         rules = self.rules
         if not rules.start <= created < rules.end:
             return "outside_month"
+        self.inside = True
         self.measures.seen_at(record.subreddit, created)
         if reason := rules.gone(record):
             return reason
-        score, read_at = values.whole(record.score), values.engagement_as_of(record)
+        score, read_at = values.whole(record.score), values.engagement_as_of(record, created)
         self._scores.append(score)
         self._ages.append(None if read_at is None else read_at - created)
         if score is None:

@@ -19,6 +19,8 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 LONGEST_ID: Final = 13
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _INT64: Final = 1 << 63
+NEVER: Final = LATEST - 1
+"""For a text whose time is unknown: no cutoff admits it in strict mode."""
 
 
 def epoch(value: object) -> int | None:
@@ -98,21 +100,36 @@ def retrieved(record: Record) -> int | None:
     return epoch(record.retrieved_on) or epoch(record.retrieved_utc)
 
 
-def engagement_as_of(record: Record) -> int | None:
-    """Return when score and comment count were read: at the second fetch, else the first; None when unknown."""
-    return epoch(record.meta.retrieved_2nd_on) or retrieved(record)
+def engagement_as_of(record: Record, created: int) -> int | None:
+    """Return when score and comment count were read: at the second fetch, else the first; None when unknown.
+
+    A fetch before the record existed is no fetch: the time is unknown, and unknown counts as later.
+    """
+    fetched = epoch(record.meta.retrieved_2nd_on) or retrieved(record)
+    return None if fetched is None or fetched < created else fetched
 
 
 def text_as_of(record: Record, created: int) -> int:
     """Return since when the stored text is what it is: max(created, edited, restoring fetch, updated_on).
 
-    A text that was deleted at first came with the second fetch. `edited: true` has no time: the fetch bounds it.
+    A text that was deleted at first came with the second fetch. An edit whose time is not a usable instant after the
+    creation (`true`, milliseconds, text) is bounded by the fetch; without one the text is `NEVER` old enough.
     """
     times = [created, epoch(record.updated_on) or 0]
-    if record.edited is True:
-        times.append(retrieved(record) or 0)
-    elif record.edited is not False:
-        times.append(epoch(record.edited) or 0)
+    if was_edited(record.edited):
+        edited = None if record.edited is True else epoch(record.edited)
+        times.append(edited if edited is not None and edited >= created else _fetched(record, created))
     if record.meta.was_initially_deleted is True:
-        times.append(engagement_as_of(record) or 0)
+        fetched = engagement_as_of(record, created)
+        times.append(NEVER if fetched is None else fetched)
     return max(times)
+
+
+def was_edited(edited: object) -> bool:
+    """Return whether a record says that it was edited: anything but false, null and an empty or "false" text does."""
+    return edited not in (None, False) if not isinstance(edited, str) else edited.strip().lower() not in {"", "false"}
+
+
+def _fetched(record: Record, created: int) -> int:
+    fetched = retrieved(record)
+    return NEVER if fetched is None or fetched < created else fetched

@@ -26,7 +26,7 @@ from hindcast_dagster.evalset.select import Selection, select, select_blind
 from hindcast_dagster.markets import read
 from hindcast_dagster.markets.build import TABLE as MARKETS_TABLE
 from hindcast_dagster.markets.prices import TABLE as PRICES_TABLE
-from hindcast_dagster.questions.load import TABLE
+from hindcast_dagster.questions.load import TABLE, frozen
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
@@ -163,7 +163,7 @@ def resolved_by(store: Store, eval_set: str) -> list[str]:
 
     An imported set pins no markets; of it only its questions are known, so all that closed by their last close count.
     """
-    sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     pins = [pin for pin in sealed.manifest.pins if pin.table == MARKETS_TABLE]
     if pins:
         known = read.all_markets(store, pins=pins)

@@ -20,7 +20,7 @@ from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
 from hindcast_dagster.evalset.build import CODE_VERSION, archive_pins
 from hindcast_dagster.evalset.describe import describe
-from hindcast_dagster.questions.load import TABLE
+from hindcast_dagster.questions.load import TABLE, frozen
 from hindcast_dagster.storage.files import write_atomic
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
@@ -41,7 +41,7 @@ class Exported(NamedTuple):
 
 def export(store: Store, *, name: str, out: Path | None = None) -> Exported:
     """Write an eval set to `out` (default: `exports/<name>.eval-set.json`). Raises `NotSealed` for an unknown name."""
-    sealed = store.partition(TABLE, name).require(made_by=f"hindcast evalset build {name} --t0 POLICY --all")
+    sealed = frozen(store, name)
     questions = read_table(sealed, EVAL_SET).to_dicts()
     sha256 = _hash(questions)
     document = {

@@ -11,7 +11,7 @@ from hindcast_dagster.errors import UsageError
 from hindcast_dagster.evalset.build import Progress, build
 from hindcast_dagster.evalset.config import Choice
 from hindcast_dagster.evalset.evidence import ANY
-from hindcast_dagster.questions.load import TABLE
+from hindcast_dagster.questions.load import frozen
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
@@ -31,7 +31,7 @@ def build_twin(store: Store, settings: Settings, *, name: str, progress: Progres
     itself; the pool needs the close window). Raises `UsageError` for a set that is no selection, `NotReady` without
     the probe.
     """
-    manifest = store.partition(TABLE, name).require(made_by=f"hindcast evalset build {name}").manifest
+    manifest = frozen(store, name).manifest
     config = manifest.stats["config"]
     if manifest.stats.get("selection") is None or config.get("blind"):
         raise UsageError(f"{name} is no balanced selection (--size or --balanced), so it has no twin.")

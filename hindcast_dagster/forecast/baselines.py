@@ -17,7 +17,7 @@ from hindcast_dagster.forecast.forecaster import Forecast, Trace
 from hindcast_dagster.forecast.pinned import pinned_archive
 from hindcast_dagster.forecast.records import BASELINES, NO_MODEL, Identity, TraceRecord, mode_of, records_in, to_record
 from hindcast_dagster.forecast.tracing import TracedView, recording
-from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal
@@ -52,7 +52,7 @@ def build(
     A question without a price at t0 has no `market_price` row. Without a searchable month `evidence_count` is left
     out. The manifest counts both under `left_out`. `archive` stands in for the store's own.
     """
-    sealed = store.partition("eval_set", eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     questions = [resolved.question for resolved in load(store, eval_set)]
     found = [record for arm in RULES for record in _by_rule(eval_set, arm, questions)]
     left_out: dict[str, Any] = {arm: missing for arm in RULES if (missing := len(questions) - _count(found, arm))}

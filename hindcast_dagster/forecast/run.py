@@ -22,6 +22,7 @@ from hindcast_dagster.forecast.tracing import TracedModel
 from hindcast_dagster.forecast.unasked import unasked
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.llm.protocol import ChatModel
+from hindcast_dagster.questions.load import frozen
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Input, Manifest
@@ -122,7 +123,7 @@ class _Ready:
 
 
 def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
-    sealed = store.partition("eval_set", order.eval_set).require(made_by=f"hindcast evalset build {order.eval_set}")
+    sealed = frozen(store, order.eval_set)
     made_by = arms.factory(order.arm)
     chat = _model(settings, order, wanted=arms.takes_model(made_by))
     arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings, name=order.name)

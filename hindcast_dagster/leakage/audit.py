@@ -20,7 +20,7 @@ from hindcast_dagster.forecast.records import TraceRecord
 from hindcast_dagster.leakage.corpus import Lookup, look_up
 from hindcast_dagster.leakage.questions import of_questions, sources, unverified
 from hindcast_dagster.leakage.violations import LATE_KINDS, Frozen, Violation, of_row, of_trace, untraced
-from hindcast_dagster.questions.load import resolved
+from hindcast_dagster.questions.load import frozen, resolved
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Store
@@ -79,8 +79,8 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     after t0 are counted (`stats["late"]`) and are no violations, as in the paper.
     Raises `NotReady` when the set is not sealed or nobody has forecast it: what was not audited is not clean.
     """
-    frozen = store.partition(EVAL_SET.name, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
-    questions, pins = read_table(frozen, EVAL_SET), frozen.manifest.pins
+    sealed = frozen(store, eval_set)
+    questions, pins = read_table(sealed, EVAL_SET), sealed.manifest.pins
     keys = {seen.key for record in records.traces(store, eval_set) for step in record.steps for seen in step.seen}
     lookup, count = look_up(store, keys, pins=pins), Count()
     markets = sources(store, pins)
@@ -100,7 +100,7 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         "journal": count.journal,
         "late": count.late,
     }
-    inputs = [frozen.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
+    inputs = [sealed.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
     return _publish(store, eval_set, found, stats, inputs)
 
 
@@ -108,11 +108,11 @@ def _of_traces(
     store: Store, eval_set: str, questions: pl.DataFrame, lookup: Lookup, count: Count
 ) -> Iterator[Violation]:
     """Hold every trace against the corpus, and the sealed forecasts against the traces."""
-    frozen = {row["id"]: _frozen(row) for row in questions.iter_rows(named=True)}
+    known = {row["id"]: _frozen(row) for row in questions.iter_rows(named=True)}
     sealed = {row["forecast_id"]: row for row in records.all_forecasts(store, eval_set).iter_rows(named=True)}
     for record in records.traces(store, eval_set):
         count.add(record)
-        for violation in of_trace(record, frozen.get(record.question_id), lookup.facts):
+        for violation in of_trace(record, known.get(record.question_id), lookup.facts):
             if not count.permitted(violation, mode_of(record)):
                 yield violation
         if row := sealed.pop(record.forecast_id, None):

@@ -22,8 +22,7 @@ from hindcast_dagster.forecast.tracing import TracedModel
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.leakage.placebo import Placebo, partners
 from hindcast_dagster.llm.protocol import ChatModel
-from hindcast_dagster.questions.load import TABLE as EVAL_SETS
-from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import Question, ResolvedQuestion
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal
@@ -89,7 +88,7 @@ def build(
     """
     if kind not in KINDS or days < 0:
         raise UsageError(f"A control is {' or '.join(KINDS)}, {days} days or more after the close; found {kind!r}.")
-    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     own = chat or _open(settings, model)
     resolved = load(store, eval_set)[: limit or settings.forecast.question_limit]
     view_of, asked = _world(kind, resolved, days)

@@ -18,8 +18,7 @@ from hindcast_dagster.leakage.corpus import texts
 from hindcast_dagster.llm.parse import Refusal, one_of, single_object
 from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
 from hindcast_dagster.prompts.loader import load as load_prompt
-from hindcast_dagster.questions.load import TABLE as EVAL_SETS
-from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import Question, ResolvedQuestion
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal, identity_hash
@@ -60,7 +59,7 @@ def build(
     `model` must be none of those that forecast the set (`UsageError`): a model does not catch what it shares. Raises
     `NotReady` when no model has forecast the set. Verdicts are journaled and never asked again.
     """
-    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     resolved = load(store, eval_set)
     records = [record for record in traces(store, eval_set) if record.model != NO_MODEL]
     if not records:

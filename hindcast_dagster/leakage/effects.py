@@ -15,6 +15,7 @@ from hindcast_dagster.contracts.scores import CONTROLS
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast.records import SUFFIX
 from hindcast_dagster.leakage.controls import ARM, KINDS, TABLE
+from hindcast_dagster.questions.load import frozen
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import publish_table, read_table
@@ -25,7 +26,7 @@ ALL: Final = ""
 
 def build(store: Store, *, eval_set: str) -> Manifest:
     """Seal table `control_effects` of an eval set. Raises `NotReady` when no control has run beside its arm."""
-    questions = store.partition(EVAL_SET.name, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    questions = frozen(store, eval_set)
     truth = read_table(questions, EVAL_SET).select(
         "topic", question_id="id", y=(pl.col("outcome") == "Yes").cast(pl.Float64)
     )

@@ -16,8 +16,7 @@ from hindcast_dagster.forecast.money import entry_or_none
 from hindcast_dagster.llm.parse import Refusal, one_of, single_object
 from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
 from hindcast_dagster.prompts.loader import load as load_prompt
-from hindcast_dagster.questions.load import TABLE as EVAL_SETS
-from hindcast_dagster.questions.load import load
+from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import ResolvedQuestion
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal, identity_hash
@@ -38,7 +37,7 @@ def build(store: Store, settings: Settings, *, model: str, eval_set: str, chat: 
     `stats`: right, wrong, unknown, and `score` = (right - wrong) / questions: 0 for a model that knows nothing or
     guesses, 1 for one that knows all. Raises `NotSealed` without the set, `UsageError` for an unknown model.
     """
-    sealed = store.partition(EVAL_SETS, eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     resolved = load(store, eval_set)
     entry = entry_or_none(settings, model)
     journal = Journal(store, TABLE, model, eval_set)

@@ -5,16 +5,20 @@ from typing import Any, Final
 from hindcast_dagster.clock import Cutoff
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.questions.question import Question, ResolvedQuestion
-from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import read_table
 
 TABLE: Final = "eval_set"
 
 
+def frozen(store: Store, eval_set: str) -> Sealed:
+    """Return the sealed eval set. Raises `NotSealed`, which names the command that makes one."""
+    return store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set} --t0 POLICY --all")
+
+
 def load(store: Store, eval_set: str) -> list[ResolvedQuestion]:
     """Return the questions of an eval set, sorted by id. Raises `NotSealed` when there is no such set."""
-    sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set} --t0 POLICY --all")
-    return [resolved(row) for row in read_table(sealed, EVAL_SET).iter_rows(named=True)]
+    return [resolved(row) for row in read_table(frozen(store, eval_set), EVAL_SET).iter_rows(named=True)]
 
 
 def resolved(row: dict[str, Any]) -> ResolvedQuestion:

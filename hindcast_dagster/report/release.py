@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.report.gather import Gathered, NotMeasured
 from hindcast_dagster.scoring.cells import remedy
 
@@ -95,7 +96,7 @@ def commands(gathered: Gathered) -> list[str]:
             f"hindcast archive build --month {month}",
         )
     ]
-    asked = gathered.cells.filter(pl.col("model") != "none").select("model", "arm").iter_rows()
+    asked = gathered.cells.filter(~pl.col("arm").is_in(BASELINE_ARMS)).select("model", "arm").iter_rows()
     name, policy = gathered.eval_set, gathered.given.eval_set_stats.get("policy", "day_before_close")
     return [
         *corpus,

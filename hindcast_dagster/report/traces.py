@@ -49,7 +49,7 @@ def read(store: Store, eval_set: str, forecasts: pl.DataFrame) -> Seen | None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     instants: dict[str, int] = {}
     for record in records.traces(store, eval_set):
-        if record.forecast_id in wanted and record.model != records.NO_MODEL:
+        if record.forecast_id in wanted and record.arm not in records.BASELINE_ARMS:
             _add(seen, record, counts[record.question_id], instants, first_only=len(wanted) > RATIONALES)
     for question, counted in counts.items():
         ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))

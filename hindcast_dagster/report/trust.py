@@ -178,7 +178,7 @@ def _prices(gathered: Gathered) -> Card:
         ("Median age of that price", "unknown" if median is None else f"{median:.1f} h"),
         (f"Older than {STALE_HOURS} h", f"{stale:,}"),
     ]
-    text = "The market's price is the last trade strictly before t0, never an interpolation and never a later point."
+    text = "The market's price is the last one at or before t0, never an interpolation and never a later point."
     if missing or stale:
         return Card("prices", "Prices at t0", "warn", f"{missing:,} missing, {stale:,} stale", text, facts)
     return Card("prices", "Prices at t0", "good", "Every question has a fresh price", text, facts)

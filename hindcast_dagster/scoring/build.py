@@ -88,12 +88,12 @@ def current(store: Store, given: Inputs) -> Sealed:
 
 
 def wanted(given: Inputs, settings: Settings) -> dict[tuple[str, str], int]:
-    """Return the runs that each cell should have: every model seen under every model arm, and the baselines.
+    """Return the runs that each cell should have: every model of a model arm under each of them, and the baselines.
 
     A cell that was never asked wants the setting's runs; one that was asked, what its partition says it was asked for.
     """
-    names = [name for name in given.forecasts["model"].unique().to_list() if name != BASELINE]
     asked = {(str(m), str(a)) for m, a in given.forecasts.select("model", "arm").unique().iter_rows()}
+    names = {model for model, arm in asked if arm in settings.forecast.model_arms}
     grid = {(name, arm): settings.forecast.runs for name in names for arm in settings.forecast.model_arms}
     grid |= {(BASELINE, arm): 1 for arm in BASELINE_ARMS}
     return {cell: runs for cell, runs in grid.items() if cell not in asked} | given.planned

@@ -10,8 +10,11 @@ import polars as pl
 
 from hindcast_dagster.contracts.analysis import RUNS
 from hindcast_dagster.contracts.scores import CELLS
+from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.scoring import metrics
-from hindcast_dagster.scoring.inputs import BASELINE, Inputs
+from hindcast_dagster.scoring.inputs import Inputs
+
+BUILT_IN: Final = ("zero_shot", "retrieval")
 
 CELL: Final = ("model", "arm")
 NEUTRAL_BRIER: Final = 0.25
@@ -110,7 +113,10 @@ def missing(table: pl.DataFrame, eval_set: str) -> list[dict[str, Any]]:
 
 
 def remedy(model: str, arm: str, eval_set: str) -> str:
-    """Return the command that makes a cell."""
-    if model == BASELINE:
+    """Return the command that makes a cell; for an arm that is not ours, the two ways in which it may have come in."""
+    if arm in BASELINE_ARMS:
         return f"hindcast forecast baselines --eval-set {eval_set}"
-    return f"hindcast forecast run --arm {arm} --model {model} --eval-set {eval_set}"
+    if arm in BUILT_IN:
+        return f"hindcast forecast run --arm {arm} --model {model} --eval-set {eval_set}"
+    run = f"hindcast forecast run --arm MODULE:CLASS --model {model} --eval-set {eval_set}"
+    return f"{run}  # the class of {arm}; if it was imported: hindcast forecast import FILE.csv"

@@ -9,6 +9,7 @@ from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.forecast import records
+from hindcast_dagster.questions.load import frozen
 from hindcast_dagster.storage.manifest import Input
 from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import read_table
@@ -39,7 +40,7 @@ def load(store: Store, eval_set: str) -> Inputs:
     Raises `NotSealed` when the eval set is not there and `InputRefused` when a forecast answers a question that is
     not in it, or at another t0: such a forecast would be scored against the wrong outcome or price.
     """
-    sealed = store.partition("eval_set", eval_set).require(made_by=f"hindcast evalset build {eval_set}")
+    sealed = frozen(store, eval_set)
     questions = read_table(sealed, EVAL_SET)
     parts = forecast_partitions(store, eval_set)
     frames = [read_table(part, FORECASTS) for part in parts]

@@ -89,7 +89,7 @@ def test_an_empty_answer_says_why(view):
     assert "author" in note(author="nobody")
     assert "submissions only" in note(doc_type="comment")
     assert "empty" in view.search_database("  ").note
-    assert "No such row existed" in view.getpostcoreinfo("zzz").note
+    assert "has no such row" in view.getpostcoreinfo("zzz").note
 
 
 def test_a_cutoff_past_the_archive_says_where_it_ends(archive):

@@ -13,6 +13,7 @@ from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.contracts.suites import run_suite
 from hindcast_dagster.corpus import health, ledger, subreddits
 from hindcast_dagster.corpus.build import build
+from hindcast_dagster.corpus.values import NEVER
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.manifest import Manifest
@@ -181,7 +182,13 @@ def test_surrogates_are_replaced_and_counted(store: Store) -> None:
         ({"_meta": {"is_edited": True}}, 0, 20),
         ({"_meta": {}, "retrieved_on": None, "retrieved_utc": START + 40}, 0, 40),
         ({"_meta": {}, "retrieved_on": None}, 0, None),
-        ({"edited": START - 500}, 0, 130_000),
+        ({"edited": START - 500}, 20, 130_000),
+        ({"edited": 1_706_600_000_000}, 20, 130_000),
+        ({"edited": "2024-01-30T00:00:00Z"}, 20, 130_000),
+        ({"edited": [1]}, 20, 130_000),
+        ({"edited": "false"}, 0, 130_000),
+        ({"edited": True, "retrieved_on": None}, NEVER - START, 130_000),
+        ({"retrieved_on": START - 100, "_meta": {}}, 0, None),
     ],
 )
 def test_when_text_and_votes_were_true(

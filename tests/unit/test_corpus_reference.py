@@ -123,7 +123,7 @@ def content(raw: dict[str, Any], kind: str, name: str, created: int) -> tuple[st
         "num_comments": None if comment else comments,
         "subreddit": storable(raw["subreddit"]),
         "text_as_of": text_time(raw, created),
-        "engagement_as_of": engagement_time(raw),
+        "engagement_as_of": engagement_time(raw, created),
     }
 
 
@@ -184,7 +184,12 @@ def meta(raw: dict[str, Any]) -> dict[str, Any]:
     return raw["_meta"] if isinstance(raw.get("_meta"), dict) else {}
 
 
-def engagement_time(raw: dict[str, Any]) -> int | None:
+def engagement_time(raw: dict[str, Any], created: int) -> int | None:
+    found = fetch_time(raw)
+    return found if found is not None and found >= created else None
+
+
+def fetch_time(raw: dict[str, Any]) -> int | None:
     for value in (meta(raw).get("retrieved_2nd_on"), raw.get("retrieved_on"), raw.get("retrieved_utc")):
         if seconds(value) is not None:
             return seconds(value)
@@ -192,11 +197,15 @@ def engagement_time(raw: dict[str, Any]) -> int | None:
 
 
 def text_time(raw: dict[str, Any], created: int) -> int:
-    times = [created, seconds(raw.get("updated_on")), seconds(raw.get("edited"))]
-    if raw.get("edited") is True:
-        times.append(seconds(raw.get("retrieved_on")) or seconds(raw.get("retrieved_utc")))
+    edited = raw.get("edited")
+    times = [created, seconds(raw.get("updated_on"))]
+    if edited not in (None, False, 0, "") and str(edited).strip().lower() not in {"false", ""}:
+        at = None if edited is True else seconds(edited)
+        fetched = seconds(raw.get("retrieved_on")) or seconds(raw.get("retrieved_utc"))
+        usable = fetched if fetched is not None and fetched >= created else 4_102_444_799
+        times.append(at if at is not None and at >= created else usable)
     if meta(raw).get("was_initially_deleted") is True:
-        times.append(engagement_time(raw))
+        times.append(engagement_time(raw, created) or 4_102_444_799)
     return max(time for time in times if time is not None)
 
 
