@@ -221,6 +221,9 @@ def _status_table(months: list[dict[str, Any]]) -> Table:
 
 def _filters(**values: Any) -> Filters:
     """Build the filter block. Raises `UsageError` naming the option."""
+    for name, value in values.items():
+        if value == "":  # a script's empty variable must not widen the search to everybody
+            raise UsageError(f"--{name} is empty: leave it out, or say which.")
     try:
         return Filters(**{name: value for name, value in values.items() if value not in (None, [])})
     except ValidationError as error:

@@ -49,6 +49,8 @@ def _text(document: dict[str, Any]) -> Any:
         head += (
             f" {document['unverified']} questions have no market here that their text and price could be held against."
         )
+    if document["imported"]:
+        head += f" {document['imported']} forecasts were imported: what they saw is unknown and is not vouched for."
     if document["clean"]:
         return head
     table = Table("kind", "question", "model", "arm", "run", "step", "document", "detail")

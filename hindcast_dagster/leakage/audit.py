@@ -29,6 +29,7 @@ from hindcast_dagster.storage.tables import publish_table, read_table
 TABLE: Final = AUDIT.name
 CODE_VERSION: Final = "1"
 PAPER: Final = "paper"
+IMPORT: Final = "import"
 
 
 class Count:
@@ -37,6 +38,8 @@ class Count:
     def __init__(self) -> None:
         self.forecasts = 0
         self.sightings = 0
+        self.imported = 0
+        """Forecasts that were made elsewhere: nobody knows what they saw."""
         self.modes: set[str] = set()
         self._late: dict[str, set[str]] = {kind: set() for kind in sorted(LATE_KINDS)}
         self._journal = hashlib.sha256()
@@ -46,6 +49,7 @@ class Count:
         seen = [seen.key for step in record.steps for seen in step.seen]
         self.forecasts += 1
         self.sightings += len(seen)
+        self.imported += any(step.name == IMPORT for step in record.steps)
         self.modes |= {mode_of(record)} if mode_of(record) else set()
         self._journal.update("\n".join([record.forecast_id, *seen, ""]).encode())
 
@@ -97,6 +101,7 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         "documents": len(keys),
         "sightings": count.sightings,
         "unverified": unverified(questions, markets),
+        "imported": count.imported,
         "journal": count.journal,
         "late": count.late,
     }
@@ -151,5 +156,5 @@ def report(store: Store, eval_set: str) -> dict[str, Any]:
     sealed = store.partition(TABLE, eval_set).require(made_by=f"hindcast audit --eval-set {eval_set}")
     rows = read_table(sealed, AUDIT).rename({"question_id": "question"})
     stats = sealed.manifest.stats
-    names = ("forecasts", "documents", "sightings", "unverified", "mode", "late", "by_kind", "clean")
+    names = ("forecasts", "documents", "sightings", "unverified", "imported", "mode", "late", "by_kind", "clean")
     return {"eval_set": eval_set, **{name: stats[name] for name in names}, "violations": rows.to_dicts()}

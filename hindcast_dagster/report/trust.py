@@ -53,7 +53,7 @@ def _leaks(gathered: Gathered) -> Card:
     rows, stats = gathered.audit
     by_kind = dict(rows.group_by("kind", maintain_order=True).len().sort("kind").iter_rows())
     names = {"forecasts": "Forecasts", "documents": "Documents", "sightings": "Sightings"}
-    names["unverified"] = "Questions without a market to check"
+    names |= {"unverified": "Questions without a market to check", "imported": "Imported, seen unknown"}
     checked = [(word, f"{stats[name]:,}") for name, word in names.items() if name in stats]
     found = [(kind.replace("_", " "), f"{n:,}") for kind, n in by_kind.items()]
     text = (
@@ -64,6 +64,8 @@ def _leaks(gathered: Gathered) -> Card:
         return Card("leaks", "Leak audit", "bad", f"{rows.height:,} violations", text, checked + found)
     if unsure := stats.get("unverified"):
         return Card("leaks", "Leak audit", "warn", f"{unsure:,} questions could not be checked", text, checked)
+    if imported := stats.get("imported"):
+        return Card("leaks", "Leak audit", "warn", f"{imported:,} imported forecasts not vouched for", text, checked)
     if stats.get("documents") == 0:
         return Card(
             "leaks", "Leak audit", "unknown", "No document was read", "No forecaster was handed a post.", checked

@@ -127,6 +127,7 @@ def test_wrong_settings(hindcast, tmp_path: Path) -> None:
         ("evalset", "build", "../x", "--t0", "day_before_close", "--all"),
         ("evalset", "build", "x", "--t0", "sometime", "--all"),
         ("no-such-command",),
+        ("search", "x", "--cutoff", "2024-01-20", "--author", ""),
         ("search",),
     ],
 )

@@ -291,6 +291,7 @@ def test_a_leak_is_the_first_thing_that_the_page_says(store, settings):
         ({"documents": 7}, "good", "Nothing leaked"),
         ({"documents": 0}, "unknown", "No document was read"),
         ({"documents": 7, "unverified": 2}, "warn", "2 questions could not be checked"),
+        ({"documents": 7, "unverified": 0, "imported": 3}, "warn", "3 imported forecasts not vouched for"),
     ],
 )
 def test_an_audit_vouches_for_no_more_than_it_looked_at(store, settings, stats, verdict, headline):

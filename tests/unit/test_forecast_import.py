@@ -192,3 +192,11 @@ def test_the_first_run_makes_the_baselines_too(ready: Store, capsys: Any) -> Non
         ready, "forecast", "run", "--arm", arm, "--eval-set", "small", "--runs", "3", "--dry-run", capsys=capsys
     )
     assert (code, planned["done"], planned["pending"], planned["calls"]) == (0, 4, 2, None)
+
+
+@pytest.mark.parametrize("arm", ["zero_shot", "retrieval", "market_price"])
+def test_what_was_made_elsewhere_cannot_take_the_name_of_an_arm_of_ours(ready: Store, tmp_path: Path, arm: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("question,run,probability\n")
+    with pytest.raises(UsageError, match="choose another --arm"):
+        importing.build(ready, path=path, eval_set="small", arm=arm, model="m")
