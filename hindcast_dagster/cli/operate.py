@@ -8,9 +8,11 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from hindcast_dagster import clock
 from hindcast_dagster.cli.context import Context
+from hindcast_dagster.errors import HindcastError
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 
@@ -31,6 +33,7 @@ class Row(NamedTuple):
     rows: int
     made_at: int
     stale: tuple[str, ...]
+    broken: str = ""
 
 
 def status(context: typer.Context) -> None:
@@ -47,8 +50,9 @@ def status(context: typer.Context) -> None:
                 "table": row.table,
                 "key": list(row.key),
                 "rows": row.rows,
-                "made_at": clock.iso(row.made_at),
+                "made_at": clock.iso(row.made_at) if row.made_at else None,
                 "stale": list(row.stale),
+                "broken": row.broken,
             }
             for row in rows
         ],
@@ -59,9 +63,25 @@ def status(context: typer.Context) -> None:
 
 
 def _rows(store: Store) -> list[Row]:
-    manifests = [manifest for table in store.tables() for manifest in store.manifests(table)]
+    """Return every sealed partition; one that cannot be read is told beside the others, not instead of them."""
+    manifests: list[Manifest] = []
+    broken: list[Row] = []
+    for table in store.tables():
+        for key in store.sealed_keys(table):
+            try:
+                manifests.append(_whole(store, table, key))
+            except HindcastError as error:
+                broken.append(Row(table, key, 0, 0, (), broken=str(error)))
     current = {(m.table, m.key): m.version for m in manifests}
-    return [Row(m.table, m.key, m.rows, m.made_at, _stale(m, current)) for m in manifests]
+    return [*broken, *(Row(m.table, m.key, m.rows, m.made_at, _stale(m, current)) for m in manifests)]
+
+
+def _whole(store: Store, table: str, key: tuple[str, ...]) -> Manifest:
+    """Return the manifest of a partition whose files are all there. Raises `InputRefused` or `NotSealed`."""
+    sealed = store.partition(table, *key).require()
+    for file in sealed.manifest.files:
+        sealed.file(file.path)
+    return sealed.manifest
 
 
 def _stale(manifest: Manifest, current: dict[tuple[str, tuple[str, ...]], str]) -> tuple[str, ...]:
@@ -75,10 +95,13 @@ def _stale(manifest: Manifest, current: dict[tuple[str, tuple[str, ...]], str]) 
 
 
 def _status_table(rows: list[Row]) -> Table:
-    table = Table("table", "partition", "rows", "sealed", "stale because of", box=None, header_style="bold")
+    table = Table("table", "partition", "rows", "sealed", "stale because of, or broken", box=None, header_style="bold")
     table.columns[2].justify = "right"
     for row in rows:
-        table.add_row(row.table, " / ".join(row.key), f"{row.rows:,}", clock.iso(row.made_at), ", ".join(row.stale))
+        said = Text(row.broken or ", ".join(row.stale), style="red" if row.broken else "yellow")
+        table.add_row(
+            row.table, " / ".join(row.key), f"{row.rows:,}", clock.iso(row.made_at) if row.made_at else "", said
+        )
     return table
 
 
