@@ -3,6 +3,7 @@
 from typing import Any, Literal, cast
 
 import dagster as dg
+from pydantic import Field
 
 from assets import shell
 from assets.partitions import Partitions
@@ -32,6 +33,8 @@ class EvalSetConfig(dg.Config):
     """An instant that caps every t0; empty: none."""
     vintage: str = ""
     """Markets that resolved since this eval set was built; empty: all, or those of the window."""
+    market_ids: list[str] = Field(default_factory=list)
+    """Exactly these markets; empty: all, those of the window, or the vintage's."""
     closed_from: str = ""
     closed_to: str = ""
     max_price_age_h: float | None = None
@@ -93,6 +96,7 @@ def build(partitions: Partitions) -> list[Any]:
             name=context.partition_key,
             policy=T0Policy.parse(config.policy),
             archive_end=config.archive_end or None,
+            market_ids=config.market_ids or None,
             vintage=config.vintage or None,
             closed_from=config.closed_from or None,
             closed_to=config.closed_to or None,
