@@ -10,11 +10,10 @@ import polars as pl
 
 from hindcast_dagster.contracts.analysis import RUNS
 from hindcast_dagster.contracts.scores import CELLS
+from hindcast_dagster.forecast.arms import BUILT_IN
 from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.scoring import metrics
 from hindcast_dagster.scoring.inputs import Inputs
-
-BUILT_IN: Final = ("zero_shot", "retrieval")
 
 CELL: Final = ("model", "arm")
 NEUTRAL_BRIER: Final = 0.25
