@@ -7,7 +7,7 @@ limit, Ctrl-C. A forecaster's own error costs its forecast only, unless the firs
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -63,7 +63,7 @@ class Work:
         forecast = await forecast_once(self.job, unit)
         cost = self.purse.settle(forecast)
         record = TraceRecord(unit.identity.forecast_id, self.job.eval_set, unit.identity, forecast, cost, clock.now())
-        await asyncio.to_thread(self.job.journal.write, record.forecast_id, to_record(record))  # waits for the disk
+        await _to_the_end(asyncio.to_thread(self.job.journal.write, record.forecast_id, to_record(record)))
         self.job.done[record.forecast_id] = record
         self.finished += 1
         self.failed += forecast.status == "failed"
@@ -105,6 +105,16 @@ def _checked(made: object) -> Forecast:
         raise UsageError(f"An arm must return a Forecast, found {type(made).__name__}.")
     json.dumps([made.extra, made.rationale], allow_nan=False)  # what the journal cannot hold fails here
     return made
+
+
+async def _to_the_end(writing: Coroutine[Any, Any, None]) -> None:
+    """Wait for the disk without holding the loop; what is finished is written even when the work ends meanwhile."""
+    task = asyncio.create_task(writing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
