@@ -1,12 +1,13 @@
 """`hindcast score`, `compare`, `report` and `sql`: what came out, in numbers."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import NotReady
 
+Kind = Literal["percentile", "bca"]
 EvalSet = Annotated[str, typer.Option(help="Name of the eval set.")]
 RequireComplete = Annotated[bool, typer.Option(help="Exit 4 when any cell lacks forecasts.")]
 
@@ -40,25 +41,28 @@ def compare(
     b: Annotated[str, typer.Argument(help="model/arm, for example none/market_price.")],
     *,
     eval_set: EvalSet,
+    interval: Annotated[Kind, typer.Option(help="The interval that is printed; --json holds both.")] = "percentile",
+    require_complete: RequireComplete = False,
 ) -> None:
     """Compare two cells on the questions that both answered: paired bootstrap, clustered by question and by event.
 
-    Example: hindcast compare qwen3-8b/retrieval qwen3-8b/zero_shot --eval-set demo
+    Example: hindcast compare qwen3-8b/retrieval qwen3-8b/zero_shot --eval-set demo --interval bca
     """
     from hindcast_dagster.contracts.scores import SCORED
     from hindcast_dagster.report import terminal
+    from hindcast_dagster.scoring import build, inputs
     from hindcast_dagster.scoring import compare as comparing
-    from hindcast_dagster.scoring import inputs
-    from hindcast_dagster.scoring.build import current
     from hindcast_dagster.storage.tables import read_table
 
     obj: Context = context.obj
     given = inputs.load(obj.store, eval_set)
-    scored = read_table(current(obj.store, given), SCORED)
+    scored = read_table(build.current(obj.store, given), SCORED)
     rows = comparing.compare(given, scored, [comparing.chosen(scored, a, b)])
-    obj.emit(
-        {"eval_set": eval_set, "a": a, "b": b, "comparisons": rows.to_dicts()}, text=terminal.comparison(a, b, rows)
-    )
+    _, manifest = build.read_cells(obj.store, eval_set)
+    lacking = [each for each in manifest.stats["missing"] if f"{each['model']}/{each['arm']}" in {a, b}]
+    document = {"eval_set": eval_set, "a": a, "b": b, "missing": lacking, "comparisons": rows.to_dicts()}
+    obj.emit(document, text=terminal.comparison(document, interval=interval))
+    _refuse_incomplete(obj, lacking, require_complete=require_complete)
 
 
 def report(context: typer.Context, *, eval_set: EvalSet, require_complete: RequireComplete = False) -> None:

@@ -161,7 +161,7 @@ EVENT_SUMS: Final = Contract(
 
 COMPARISONS: Final = Contract(
     name="comparisons",
-    version=1,
+    version=2,
     schema=pa.schema(
         [
             column("family", TEXT),  # retrieval | market | chosen: Holm's correction works within one
@@ -177,6 +177,8 @@ COMPARISONS: Final = Contract(
             column("difference", _NUMBER),  # a - b
             column("low", _NUMBER),  # 95 % percentile interval
             column("high", _NUMBER),
+            column("bca_low", _NUMBER),  # 95 % bias-corrected and accelerated interval of the same resamples
+            column("bca_high", _NUMBER),
             column("p", _NUMBER),  # two-sided, never 0
             column("p_holm", _NUMBER),
             column("detectable", _NUMBER, null=True),  # smallest true difference found 4 times in 5 at this n

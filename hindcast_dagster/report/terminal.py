@@ -1,9 +1,8 @@
 """Tables for a terminal (rich). The same numbers as the report, without its words."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-import polars as pl
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,6 +10,8 @@ from rich.text import Text
 
 from hindcast_dagster.scoring.inputs import BASELINE
 from hindcast_dagster.scoring.query import Answer
+
+Interval = Literal["percentile", "bca"]
 
 DASH: Final = "-"
 TREATED: Final = {"intersection": "left out", "half": "as 0.5"}
@@ -89,28 +90,30 @@ def _missing_line(each: dict[str, Any]) -> Text:
     )
 
 
-def comparison(a: str, b: str, rows: pl.DataFrame) -> RenderableType:
-    """Return the lines of one comparison."""
-    caption = "95 % percentile interval, 10,000 cluster resamples, two-sided p; found: what 4 in 5 tries would find."
-    pairs = max(rows["pairs"].to_list(), default=0)
-    title = f"{a} minus {b}, up to {pairs} pairs"
-    table = Table(title=title, caption=caption, box=box.SIMPLE, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    table.add_column("missing", no_wrap=True)
-    table.add_column("clusters", no_wrap=True)
+def comparison(document: dict[str, Any], *, interval: Interval) -> RenderableType:
+    """Return the lines of one comparison (`cli.score.compare`'s document); what its cells lack stands above them."""
+    rows = document["comparisons"]
+    low, high = ("low", "high") if interval == "percentile" else ("bca_low", "bca_high")
+    named = "percentile" if interval == "percentile" else "BCa"
+    caption = f"95 % {named} interval, 10,000 cluster resamples, two-sided p; found: what 4 in 5 tries would find."
+    pairs = max((row["pairs"] for row in rows), default=0)
+    table = Table(title=f"{document['a']} minus {document['b']}, up to {pairs} pairs", caption=caption, box=box.SIMPLE)
+    table.pad_edge = False
+    for name in ("metric", "missing", "clusters"):
+        table.add_column(name, no_wrap=True)
     for name in ("diff", "interval", "p", "found"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows.sort("metric", "missing", "cluster", descending=[True, True, True]).iter_rows(named=True):
+    for row in sorted(rows, key=lambda row: (row["metric"], row["missing"], row["cluster"]), reverse=True):
         table.add_row(
             row["metric"],
             TREATED[row["missing"]],
             f"{row['clusters']} {SHORT[row['cluster']]}",
             points(row["difference"]),
-            f"{points(row['low'])} .. {points(row['high'])}",
+            f"{points(row[low])} .. {points(row[high])}",
             f"{row['p']:.4f}",
             points(row["detectable"]),
         )
-    return table
+    return Group(*(_missing_line(each) for each in document["missing"]), table)
 
 
 def answer(found: Answer) -> RenderableType:

@@ -157,6 +157,8 @@ def _row(each: Comparison, frame: pl.DataFrame, line: Line, interval: bootstrap.
         "difference": interval.difference,
         "low": interval.low,
         "high": interval.high,
+        "bca_low": interval.bca_low,
+        "bca_high": interval.bca_high,
         "p": interval.p,
         "detectable": interval.detectable,
         "resamples": bootstrap.RESAMPLES,

@@ -56,7 +56,8 @@ def test_missing_cells_are_listed_and_only_fail_on_request(store, call):
     assert "hindcast forecast run --arm retrieval --model toy-1b --eval-set small" in " ".join(err.split())
 
 
-def test_a_person_sees_the_missing_cell_above_the_table(store, call):
+def test_a_person_sees_the_missing_cell_above_the_table(store, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     seal(store, arms=("zero_shot",))
     _, out, _ = call("score", "--eval-set", "small")
     assert out.index("missing: toy-1b/retrieval") < out.index("Scores of small")
@@ -89,7 +90,38 @@ def test_compare_measures_both_metrics_by_question_and_by_event(store, call):
     assert call("compare", "toy-1b/retrieval", "x/y", "--eval-set", "small")[0] == 2
 
 
-def test_compare_in_a_terminal_fits_eighty_columns(store, call):
+def test_compare_prints_the_interval_that_was_asked_for(store, call):
+    seal(store)
+    call("score", "--eval-set", "small", "--json")
+    cells = ("compare", "toy-1b/retrieval", "toy-1b/zero_shot", "--eval-set", "small")
+    row = next(
+        row
+        for row in json.loads(call(*cells, "--json")[1])["comparisons"]
+        if (row["metric"], row["cluster"], row["missing"]) == ("brier", "question", "intersection")
+    )
+    for kind, low in (("percentile", row["low"]), ("bca", row["bca_low"])):
+        _, out, _ = call(*cells, "--interval", kind)
+        assert f"{low:.3f} ..".replace("0.", ".", 1) in out
+        assert {"percentile": "percentile", "bca": "BCa"}[kind] in out
+    assert call(*cells, "--interval", "wrong")[0] == 2
+
+
+def test_a_comparison_says_first_what_its_cells_lack(store, call):
+    seal(store, arms=("zero_shot",))
+    rows = [question(n, outcome="Yes" if n % 3 else "No") for n in range(6)]
+    seal_forecasts(store, noisy(rows[:4], arm="retrieval", lift=0.1))
+    call("score", "--eval-set", "small", "--json")
+    cells = ("compare", "toy-1b/retrieval", "toy-1b/zero_shot", "--eval-set", "small")
+    _, out, _ = call(*cells)
+    assert out.index("missing: toy-1b/retrieval 10 of 30") < out.index("minus")
+    code, out, err = call(*cells, "--json", "--require-complete")
+    assert (code, [each["arm"] for each in json.loads(out)["missing"]]) == (4, ["retrieval"])
+    assert "hindcast forecast run --arm retrieval" in " ".join(err.split())
+    assert call("compare", "none/market_price", "toy-1b/zero_shot", "--eval-set", "small", "--require-complete")[0] == 0
+
+
+def test_compare_in_a_terminal_fits_eighty_columns(store, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     seal(store)
     call("score", "--eval-set", "small", "--json")
     _, out, _ = call("compare", "toy-1b/retrieval", "toy-1b/zero_shot", "--eval-set", "small")

@@ -48,6 +48,7 @@ def test_swapping_the_sides_mirrors_the_interval_and_leaves_p_alone(columns):
     for here, there in zip(bootstrap.intervals(sums, counts), bootstrap.intervals(-sums, counts), strict=True):
         assert there.difference == pytest.approx(-here.difference)
         assert (there.low, there.high) == (pytest.approx(-here.high), pytest.approx(-here.low))
+        assert (there.bca_low, there.bca_high) == (pytest.approx(-here.bca_high), pytest.approx(-here.bca_low))
         assert there.p == pytest.approx(here.p)
 
 
@@ -79,6 +80,52 @@ def test_the_bootstrap_agrees_with_scipy_on_single_rows(columns):
     assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.005)
     assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.005)
     assert ours.standard_error == pytest.approx(theirs.standard_error, rel=0.05)
+
+
+def scipy_bca(values, means):
+    """SciPy's own BCa over resamples that are already drawn."""
+    from types import SimpleNamespace
+
+    from scipy import stats
+
+    drawn = SimpleNamespace(bootstrap_distribution=means)
+    found = stats.bootstrap((values,), np.mean, n_resamples=0, method="BCa", bootstrap_result=drawn)
+    return found.confidence_interval
+
+
+@pytest.mark.parametrize("power", [1, 3])
+def test_bca_bounds_are_those_of_scipy_from_the_same_resamples(power):
+    values = np.random.default_rng(3).exponential(size=60) ** power - 0.4
+    sums, counts = values[:, None], np.ones((60, 1))
+    ours = bootstrap.intervals(sums, counts)[0]
+    theirs = scipy_bca(values, bootstrap.resampled_means(sums, counts)[:, 0])
+    assert (ours.bca_low, ours.bca_high) == (pytest.approx(theirs.low), pytest.approx(theirs.high))
+    assert ours.bca_low > ours.low  # skewed to the right: the whole interval moves up
+    assert ours.bca_high > ours.high
+
+
+def test_bca_covers_a_skewed_mean_better_than_percentiles():
+    """The mean of 30 exponential values is 1: of 400 intervals at 95 %, percentile ones miss it more often."""
+    rng = np.random.default_rng(2)
+    found = bootstrap.intervals(rng.exponential(size=(30, 400)), np.ones((30, 400)), resamples=2_000)
+    percentile = sum(each.low <= 1 <= each.high for each in found)
+    corrected = sum(each.bca_low <= 1 <= each.bca_high for each in found)
+    assert percentile < corrected
+    assert corrected >= 0.9 * 400
+
+
+@pytest.mark.parametrize("sums", [np.zeros((30, 1)), np.full((30, 1), 0.1), np.full((1, 1), 0.3)])
+def test_bca_is_the_percentile_interval_where_clusters_do_not_differ(sums):
+    found = bootstrap.intervals(sums, np.ones_like(sums))[0]
+    assert (found.bca_low, found.bca_high) == (found.low, found.high)
+
+
+def test_bca_weighs_clusters_of_different_size_and_leaves_out_empty_ones():
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 4, size=(50, 1)).astype(float)
+    found = bootstrap.intervals(rng.exponential(size=(50, 1)) * counts, counts)[0]
+    assert found.clusters == int((counts > 0).sum())
+    assert found.low < found.bca_low < found.difference < found.bca_high
 
 
 def test_three_equal_horizons_widen_the_question_error_by_the_root_of_three():

@@ -87,15 +87,15 @@ def comparisons(gathered: Gathered, family: str, title: str) -> Table:
         for (name, cluster, missing), row in sorted(lines.items(), key=lambda line: line[1]["difference"])
         if (cluster, missing) == ("question", "intersection")
     ]
-    columns = ["Pairs", "Questions", "Δ Brier", "95 % interval", "p", "p, Holm", "Interval by event", "Δ, lost as ½"]
+    columns = ["Pairs", "Questions", "Δ Brier", "95 % interval", "The same, BCa", "p", "p, Holm"]
     return Table(
         title,
-        ["Model", "Arm", *columns, "Detectable"],
+        ["Model", "Arm", *columns, "Interval by event", "Δ, lost as ½", "Detectable"],
         [Group("", rows)],
         note="Below zero is better. Percentile intervals of 10,000 seeded resamples of whole questions, or of whole "
-        "events; runs of a question stay together. Pairs: both answered. Δ, lost as ½: a forecast that is not there "
-        "counts as one half. Holm over the rows of this table. Detectable: the smallest true difference that this many "
-        "questions would find 4 times in 5.",
+        "events; BCa corrects them for bias and skew; runs of a question stay together. Pairs: both answered. Δ, lost "
+        "as ½: a forecast that is not there counts as one half. Holm over the rows of this table. Detectable: the "
+        "smallest true difference that this many questions would find 4 times in 5.",
         texts=2,
         wide=True,
     )
@@ -110,6 +110,7 @@ def _comparison(gathered: Gathered, row: dict[str, Any], event: dict[str, Any], 
         count(row["clusters"]),
         signed(row["difference"], 3, lower_is_better=True),
         interval(row["low"], row["high"], 3),
+        interval(row["bca_low"], row["bca_high"], 3),
         Field(_p(row["p"])),
         Field(_p(row["p_holm"]), kind="strong" if row["p_holm"] < 0.05 else ""),  # noqa: PLR2004
         interval(event["low"], event["high"], 3),
