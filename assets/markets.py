@@ -11,7 +11,6 @@ from resources.polymarket import PolymarketResource
 from resources.store import StorageRoot
 
 GROUP = "markets"
-FRESH_S = 600.0  # a backfill of many months walks the listing once
 
 
 class ListingConfig(dg.Config):
@@ -19,6 +18,8 @@ class ListingConfig(dg.Config):
 
     refresh: bool = True
     """Walk the listing for what is new since the last walk; false derives the month from stored raw bytes only."""
+    max_age_s: float = 600.0
+    """A walk that ended less than this long ago is not repeated: a backfill of many months walks the listing once."""
 
 
 def build(partitions: Partitions) -> list[Any]:
@@ -42,7 +43,7 @@ def build(partitions: Partitions) -> list[Any]:
 
         store = root.store()
         with polymarket.reachable() as settings:
-            report = fetch(store, settings, refresh=config.refresh, prices=False, max_age_s=FRESH_S)
+            report = fetch(store, settings, refresh=config.refresh, prices=False, max_age_s=config.max_age_s)
         manifest = build_month(store, settings, month=context.partition_key)
         return shell.published(
             store,

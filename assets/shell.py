@@ -8,6 +8,7 @@ import dagster as dg
 import pyarrow as pa
 
 from hindcast_dagster.contracts.table import Contract
+from hindcast_dagster.contracts.words import describe
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import DATA
@@ -19,12 +20,13 @@ _SMALL: Final = 40  # rows of a table that is shown as metadata; the event log k
 
 def column_schema(contract: Contract) -> dg.TableSchema:
     """Return a contract's columns as Dagster shows them."""
-    return dg.TableSchema(columns=[_column(field, contract.primary_key) for field in contract.schema])
+    return dg.TableSchema(columns=[_column(field, contract) for field in contract.schema])
 
 
-def _column(field: pa.Field, primary_key: tuple[str, ...]) -> dg.TableColumn:
-    constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=(field.name,) == primary_key)
-    return dg.TableColumn(name=field.name, type=str(field.type), constraints=constraints)
+def _column(field: pa.Field, contract: Contract) -> dg.TableColumn:
+    constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=(field.name,) == contract.primary_key)
+    said = describe(contract.name, field.name) or None
+    return dg.TableColumn(name=field.name, type=str(field.type), description=said, constraints=constraints)
 
 
 def contract_spec(asset: str) -> dg.AssetCheckSpec:

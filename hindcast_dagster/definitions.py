@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets import archive, corpus, evaluation, forecasts, markets, partitions, scores
+from assets import archive, columns, corpus, evaluation, forecasts, markets, partitions, scores
 from hindcast_dagster.automation.jobs import jobs
 from hindcast_dagster.automation.schedules import schedules
 from hindcast_dagster.automation.sensors import sensors
@@ -29,9 +29,9 @@ def build_definitions(settings: Settings | None = None, **resources: Any) -> dg.
         "llm": LlmResource(root=root),
     }
     return dg.Definitions(
-        assets=[asset for stage in _STAGES for asset in stage.build(dimensions)],
+        assets=[columns.explained(asset) for stage in _STAGES for asset in stage.build(dimensions)],
         jobs=jobs(),
-        sensors=sensors(),
+        sensors=sensors(found.automation.every_s),
         schedules=schedules(),
         resources=standard | resources,
         executor=dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"spawn": {}}}),

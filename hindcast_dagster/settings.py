@@ -204,13 +204,27 @@ class Coverage(_Section):
 
 
 class Automation(_Section):
-    """What starts by itself. Nothing spends money unless `spend` is on and `llm.max_cost` limits it."""
+    """What starts by itself. Nothing spends money unless `spend` is on and `max_cost` limits it."""
 
-    vintage_of: str | None = Field(default=None, description="Eval set whose next vintages are frozen every week.")
+    vintage_of: str | None = Field(default=None, description="Eval set whose next vintages are frozen.")
     vintage_min: int = Field(default=20, ge=1, description="Newly resolved markets that make a vintage worthwhile.")
     spend: bool = Field(default=False, description="Ask the models below about each new vintage.")
+    max_cost: float | None = Field(
+        default=None, ge=0, description="US dollars in any seven days, all models together; None: nothing is asked."
+    )
     models: tuple[str, ...] = Field(default=(), description="Roster slugs.")
+    every_s: int = Field(default=120, ge=1, description="Seconds between two looks of a sensor.")
     settle_s: int = Field(default=60, ge=0, description="A dump must lie unchanged this long before it is read.")
+
+
+class Checks(_Section):
+    """Where the checks of an operator draw their lines. Only the first two stop anything."""
+
+    market_brier: float = Field(default=0.25, gt=0, le=1, description="The market price must score below: a coin's.")
+    market_min: int = Field(default=20, ge=1, description="Questions from which that is asked.")
+    drift: float = Field(default=2.0, gt=1, description="Factor to the neighbouring months that is worth a look.")
+    share: float = Field(default=0.15, gt=0, lt=1, description="Difference of a share that is worth a look.")
+    stale_prices: float = Field(default=0.1, ge=0, le=1, description="Share of stale or missing prices in an eval set.")
 
 
 class Settings(BaseSettings):
@@ -238,6 +252,7 @@ class Settings(BaseSettings):
     coverage: Coverage = Coverage()
     sample: Sample = Sample()
     automation: Automation = Automation()
+    checks: Checks = Checks()
 
     @classmethod
     def settings_customise_sources(

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from assets.partitions import EVAL_SETS, MODELS
 from hindcast_dagster import keys
+from hindcast_dagster.automation.decide import Vintage
 from resources.llm import LlmResource
 
 
@@ -62,6 +63,17 @@ JOBS: Final[dict[str, Any]] = {
         (EVALUATE, _SCORES, "Score everything that an eval set has, audit it, write the report."),
     )
 }
+
+
+def freeze(vintage: Vintage) -> dg.RunRequest:
+    """Return the request that freezes a vintage."""
+    return dg.RunRequest(
+        job_name=FREEZE,
+        partition_key=vintage.name,
+        run_key=vintage.run_key,
+        run_config={"ops": {"eval_set": {"config": vintage.config}}},
+        tags={"hindcast/newly-resolved": str(vintage.markets), "hindcast/vintage-of": vintage.previous},
+    )
 
 
 def jobs() -> list[Any]:

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.partitions import EVAL_SETS
 from hindcast_dagster import clock
 from hindcast_dagster.automation import decide
-from hindcast_dagster.automation.jobs import FREEZE, MARKET_MONTH
+from hindcast_dagster.automation.jobs import FREEZE, MARKET_MONTH, freeze
 from resources.store import StorageRoot
 
 
@@ -31,23 +31,20 @@ def daily_markets(context: dg.ScheduleEvaluationContext) -> Any:
     job_name=FREEZE,
     cron_schedule="0 6 * * 1",
     execution_timezone="UTC",
-    description="Every Monday at 06:00 UTC: the next vintage of automation.vintage_of, when enough markets resolved.",
+    description=(
+        "Every Monday at 06:00 UTC: re-run on newly resolved markets. Freezes the next vintage; the sensors "
+        "`predictions` (within automation.max_cost) and `scores` take it to the report."
+    ),
 )
-def weekly_vintage(context: dg.ScheduleEvaluationContext, root: StorageRoot) -> Any:
+def weekly_rerun(context: dg.ScheduleEvaluationContext, root: StorageRoot) -> Any:
     """Register the next vintage and freeze it. The models follow through the sensor `predictions`, if allowed."""
     found = decide.next_vintage(root.store(), root.settings())
     if found is None:
         return dg.SkipReason("automation.vintage_of is not set or not sealed, or too few markets have resolved since.")
     context.instance.add_dynamic_partitions(EVAL_SETS, [found.name])
-    config = {"policy": found.policy, "archive_end": found.archive_end, "vintage": found.previous}
-    return dg.RunRequest(
-        partition_key=found.name,
-        run_key=found.name,
-        run_config={"ops": {"eval_set": {"config": config}}},
-        tags={"hindcast/newly-resolved": str(found.markets)},
-    )
+    return freeze(found)
 
 
 def schedules() -> list[Any]:
     """Return every schedule."""
-    return [daily_markets, weekly_vintage]
+    return [daily_markets, weekly_rerun]

@@ -12,11 +12,13 @@ from hindcast_dagster.automation import decide, schedules, sensors
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.definitions import build_definitions
-from hindcast_dagster.settings import Settings, load
+from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table
 from resources.llm import LlmResource
 from resources.store import StorageRoot
+
+SENSORS = {sensor.name: sensor for sensor in sensors.sensors(60)}
 
 
 def put(store: Store, name: str, content: bytes = b"{}\n", *, age: float = 3600) -> Path:
@@ -29,7 +31,7 @@ def put(store: Store, name: str, content: bytes = b"{}\n", *, age: float = 3600)
 
 def tick(store: Store, cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
     context = dg.build_sensor_context(cursor=cursor, resources={"root": StorageRoot(data_root=str(store.root))})
-    return sensors.new_dumps(context)  # type: ignore[no-any-return]
+    return SENSORS["new_dumps"](context)  # type: ignore[no-any-return]
 
 
 class TestNewDumps:
@@ -65,7 +67,16 @@ class TestNewDumps:
         put(store, "RS_v2_2024-01.zst", b"two\n")
         again = tick(store, cursor)
         assert isinstance(again, dg.SensorResult)
-        assert [r.tags["hindcast/reason"] for r in again.run_requests or []] == ["changed"]
+        (request,) = again.run_requests or []
+        assert request.tags["hindcast/reason"] == "changed"
+        assert request.tags["hindcast/note"].startswith("built before from ")
+
+    def test_a_fresh_instance_does_not_read_again_what_was_sealed_after_its_dump(self, store: Store) -> None:
+        path = put(store, "RS_2024-01.zst")
+        seal_month(store, "submissions", "2024-01")
+        assert isinstance(tick(store), dg.SkipReason)
+        os.utime(path, (time.time() + 60, time.time() + 60))
+        assert decide.new_dumps(store, {}, now=time.time() + 120, settle_s=0)[0].before is None
 
     def test_a_file_that_is_still_being_copied_waits(self, store: Store) -> None:
         put(store, "RS_2024-01.zst", age=1)
@@ -82,44 +93,38 @@ class TestNewDumps:
         assert isinstance(tick(store), dg.SkipReason)
 
 
+def seal_month(store: Store, kind: str, month: str) -> None:
+    with store.partition(kind, month).draft() as draft:
+        draft.seal(rows=0, schema_version="x", code_version="x")
+
+
 def seal_eval_set(store: Store, name: str) -> None:
     publish_table(store.partition("eval_set", name), EVAL_SET.empty(), EVAL_SET, code_version="1")
 
 
-def seal_forecasts(store: Store, model: str, name: str, **stats: object) -> None:
+def seal_forecasts(store: Store, model: str, name: str) -> None:
     for table in ("zero_shot_forecasts", "retrieval_forecasts"):
         partition = store.partition(table, model, name)
-        publish_table(partition, FORECASTS.empty(), FORECASTS, code_version="1", stats=dict(stats))
-
-
-class TestSpending:
-    def spending(self, store: Store, **llm: object) -> Settings:
-        automation = {"vintage_of": "main", "spend": True, "models": ("qwen3-8b",)}
-        return load(data_root=str(store.root), automation=automation, llm=llm)
-
-    def test_nothing_is_asked_without_leave_and_limit(self, store: Store) -> None:
-        seal_eval_set(store, "main")
-        assert decide.wanted_predictions(store, load(data_root=str(store.root))) == []
-        assert decide.wanted_predictions(store, self.spending(store)) == []
-
-    def test_with_both_only_what_is_missing(self, store: Store) -> None:
-        seal_eval_set(store, "main")
-        seal_eval_set(store, "main-v2")
-        seal_eval_set(store, "other")
-        seal_forecasts(store, "qwen3-8b", "main")
-        assert decide.wanted_predictions(store, self.spending(store, max_cost=5.0)) == [("qwen3-8b", "main-v2")]
+        publish_table(partition, FORECASTS.empty(), FORECASTS, code_version="1")
 
 
 def test_new_forecasts_are_evaluated_once(store: Store) -> None:
     seal_eval_set(store, "main")
     root = StorageRoot(data_root=str(store.root))
-    assert isinstance(sensors.scores(dg.build_sensor_context(resources={"root": root})), dg.SkipReason)
+    assert isinstance(SENSORS["scores"](dg.build_sensor_context(resources={"root": root})), dg.SkipReason)
     seal_forecasts(store, "qwen3-8b", "main")
-    result = sensors.scores(dg.build_sensor_context(resources={"root": root}))
-    assert isinstance(result, dg.SensorResult)
-    assert [request.partition_key for request in result.run_requests or []] == ["main"]
-    again = sensors.scores(dg.build_sensor_context(cursor=result.cursor, resources={"root": root}))
-    assert isinstance(again, dg.SkipReason)
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick_scores(cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
+            with dg.build_sensor_context(cursor=cursor, resources={"root": root}, instance=instance) as context:
+                return SENSORS["scores"](context)  # type: ignore[no-any-return]
+
+        result, repeated = tick_scores(), tick_scores()
+        assert isinstance(result, dg.SensorResult)
+        assert isinstance(repeated, dg.SensorResult)
+        assert [request.partition_key for request in result.run_requests or []] == ["main"]
+        assert [r.run_key for r in result.run_requests or []] == [r.run_key for r in repeated.run_requests or []]
+        assert isinstance(tick_scores(result.cursor), dg.SkipReason)
 
 
 def test_roster_models_and_eval_sets_become_partitions(store: Store) -> None:
@@ -130,7 +135,7 @@ def test_roster_models_and_eval_sets_become_partitions(store: Store) -> None:
         dg.DagsterInstance.ephemeral() as instance,
         dg.build_sensor_context(instance=instance, resources=resources) as context,
     ):
-        result = sensors.partitions(context)
+        result = SENSORS["partitions"](context)
         by_name = {
             request.partitions_def_name: request.partition_keys for request in result.dynamic_partitions_requests
         }
@@ -138,7 +143,7 @@ def test_roster_models_and_eval_sets_become_partitions(store: Store) -> None:
         assert "qwen3-8b" in by_name[MODELS]
         for name, found in by_name.items():
             instance.add_dynamic_partitions(name, found)
-        assert isinstance(sensors.partitions(context), dg.SkipReason)
+        assert isinstance(SENSORS["partitions"](context), dg.SkipReason)
 
 
 def test_no_vintage_without_a_base(store: Store) -> None:
@@ -156,5 +161,5 @@ def test_the_daily_look_takes_this_month_and_the_last() -> None:
 def test_everything_is_off_until_someone_turns_it_on(store: Store) -> None:
     repository = build_definitions(load(data_root=str(store.root))).get_repository_def()
     switched = [*repository.sensor_defs, *repository.schedule_defs]
-    assert len(switched) == 6
+    assert len(switched) == 7
     assert all(each.default_status.value == "STOPPED" for each in switched)
