@@ -137,7 +137,7 @@ def vintages(store: Store, base: str) -> list[str]:
 
 
 def _resolved_since(store: Store, previous: str) -> list[str]:
-    from hindcast_dagster.evalset.build import resolved_by
+    from hindcast_dagster.evalset.pool import resolved_by
     from hindcast_dagster.markets.read import all_markets
 
     markets = all_markets(store)

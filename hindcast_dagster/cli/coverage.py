@@ -28,6 +28,10 @@ def probe(
     eval_set: Annotated[
         str | None, typer.Option("--eval-set", help="The markets of this eval set; with --as-of t0 at its t0s.")
     ] = None,
+    pool: Annotated[
+        bool,
+        typer.Option("--pool", help="With --eval-set: every market that the set was chosen from, as a twin needs it."),
+    ] = False,
     model: Annotated[
         str, typer.Option("--model", help="The judge: a model of the roster, or evidence_count (no model).")
     ] = "evidence_count",
@@ -42,16 +46,18 @@ def probe(
     Example: hindcast coverage probe --closed-from 2025-01-01 --closed-to 2025-12-31 --model evidence_count
     """
     from hindcast_dagster.coverage import span
+    from hindcast_dagster.evalset.pool import span_of
 
     window = closed_from is not None or closed_to is not None
     if window == (eval_set is not None):
         raise UsageError("Choose the markets in one way: --closed-from/--closed-to, or --eval-set.")
+    if pool and eval_set is None:
+        raise UsageError("--pool is the pool of an eval set: name one with --eval-set.")
     given: Context = context.obj
-    found = (
-        span.of_eval_set(given.store, eval_set)
-        if eval_set is not None
-        else span.of_window(given.store, closed_from=closed_from, closed_to=closed_to)
-    )
+    if eval_set is None:
+        found = span.of_window(given.store, closed_from=closed_from, closed_to=closed_to)
+    else:
+        found = span_of(given.store, given.settings, eval_set) if pool else span.of_eval_set(given.store, eval_set)
     with given.progress("probe", total=found.markets) as bar:
         manifests = list(span.build(given.store, given.settings, found, judge=model, as_of=as_of, progress=bar))
     document = span.summary(manifests, judge=model, as_of=as_of)

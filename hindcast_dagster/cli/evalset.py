@@ -7,11 +7,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hindcast_dagster.cli import evalset_text
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.questions.load import frozen
 
 Name = Annotated[str, typer.Argument(help="Name of the eval set: a-z, 0-9, - and _.")]
+Limit = Annotated[int, typer.Option(min=0, help="Questions listed at most; --json always has all.")]
+Offset = Annotated[int, typer.Option(min=0, help="Questions skipped before the first that is listed.")]
+LISTED = 20
 _SHOWN = ("id", "event_id", "t0", "outcome", "price_at_t0", "price_age_s", "topic", "duration")
 
 
@@ -125,8 +129,10 @@ def sweep(
     """Build sets over the same markets at several points of their lives: a lookback sweep, or a trajectory.
 
     Example: hindcast evalset sweep paper-like
+
+    `hindcast forecast sweep` builds them too, asks models about them and scores them.
     """
-    from hindcast_dagster.evalset.sweep import PAPER, build_sweep, points
+    from hindcast_dagster.evalset.sweep import build_sweep, points
 
     obj: Context = context.obj
     with obj.progress("eval sets") as bar:
@@ -134,7 +140,7 @@ def sweep(
             obj.store,
             obj.settings,
             name=name,
-            fractions=PAPER if count is None else points(count),
+            fractions=points(count),
             progress=bar,
         )
     sets = [
@@ -171,12 +177,12 @@ def list_sets(context: typer.Context) -> None:
     obj.emit({"eval_sets": sets}, text=table)
 
 
-def show(context: typer.Context, name: Name) -> None:
+def show(context: typer.Context, name: Name, *, limit: Limit = LISTED, offset: Offset = 0) -> None:
     """Show an eval set: its questions, what was left out and why, and how t0 lies to the close.
 
-    Example: hindcast evalset show paper-like --json | jq .gap_days
+    Example: hindcast evalset show paper-like --offset 20
     """
-    _emit(context.obj, name)
+    _emit(context.obj, name, limit=limit, offset=offset)
 
 
 def export(
@@ -226,17 +232,18 @@ def _read_ids(path: Path) -> list[str]:
 
 
 def _band(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
+    from hindcast_dagster.evalset.config import price_band
+
     try:
-        low, high = (float(part) for part in text.split(","))
+        return price_band([float(part) for part in text.split(",")] if text is not None else [])
     except ValueError as error:
         raise UsageError(f"--price-band {text!r}: write two prices, for example 0.02,0.98.") from error
-    return low, high
 
 
-def _emit(obj: Context, name: str) -> None:
+def _emit(obj: Context, name: str, *, limit: int = LISTED, offset: int = 0) -> None:
+    """Print an eval set; what its checks found goes to stderr too, so that nobody overlooks it."""
     from hindcast_dagster.contracts.questions import EVAL_SET
+    from hindcast_dagster.evalset.checks import warnings
     from hindcast_dagster.evalset.contamination import view
     from hindcast_dagster.storage.tables import read_table
 
@@ -246,43 +253,17 @@ def _emit(obj: Context, name: str) -> None:
         {key: row[key] for key in _SHOWN} | {"flags": row["flags"], "close_at": row["close_at"], "text": row["text"]}
         for row in frame.iter_rows(named=True)
     ]
-    document: dict[str, Any] = {"name": name, "version": sealed.manifest.version, "questions": questions} | {
-        key: stats.get(key) for key in _SUMMARY
-    }
+    document: dict[str, Any] = {"name": name, "version": sealed.manifest.version, "questions": questions}
+    document |= {key: stats.get(key) for key in _SUMMARY}
     document["excluded"] = stats.get("excluded", {})
     document["contamination"] = [exposure._asdict() for exposure in view(obj.store, obj.settings, name)]
-    obj.emit(document, text=_summary(name, document))
+    document["warnings"] = warnings(sealed.manifest.checks)
+    for warning in document["warnings"]:
+        obj.err.print(f"Warning: {warning}", markup=False, style="yellow")
+    obj.emit(document, text=evalset_text.whole(name, document, limit=limit, offset=offset))
 
 
 _SUMMARY = (
     "policy", "archive_end", "config", "gap_days", "capped_share", "decided_share", "yes_share", "stale_share", "flags",
-    "topics", "durations", "outcomes", "without_topic", "topics_by_model", "selection", "funnel",
+    "topics", "durations", "outcomes", "without_topic", "topics_by_model", "evidence", "judge", "selection", "funnel",
 )  # fmt: skip
-
-
-_TOLD_APART = ("selection", "funnel")  # their nested values read better as lines
-
-
-def _summary(name: str, document: dict[str, Any]) -> Table:
-    table = Table("what", "value", title=f"eval set {name}: {len(document['questions'])} questions")
-    for key in ("excluded", *_SUMMARY):
-        value = document[key]
-        if value not in (None, {}) and key not in _TOLD_APART:
-            said = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-            table.add_row(key, escape(said))
-    table.add_row("funnel", "\n".join(map(_step, document["funnel"] or [])))
-    taken = (document["selection"] or {}).get("taken", [])
-    table.add_row("taken", "\n".join(f"{x['outcome']}, {x['topic']}: {x['taken']} of {x['available']}" for x in taken))
-    table.add_row("contamination", "\n".join(map(_exposure, document["contamination"])))
-    return table
-
-
-def _step(step: dict[str, Any]) -> str:
-    share = "" if step["no_share"] is None else f", {step['no_share']:.0%} No"
-    return f"{step['step']}: {step['markets']} markets in {step['events']} events{share}"
-
-
-def _exposure(row: dict[str, Any]) -> str:
-    if row["knowledge_until"] is None:
-        return f"{row['model']}: cutoff unknown"
-    return f"{row['model']} (knows until {row['knowledge_until']}): {row['after']} after it, {row['before']} before"

@@ -5,6 +5,7 @@ What belongs here: rules about single rows (evidence, price, lead) and the cap p
 """
 
 import hashlib
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,12 +58,13 @@ def apply_caps(pool: pl.DataFrame, caps: Caps, seed: int) -> tuple[pl.DataFrame,
         gone = left.filter(reason.is_not_null()).select("id", reason=reason)
         dropped |= dict(gone.iter_rows())
         left = left.filter(reason.is_null())
-        funnel.append(FunnelStep.of(step, left))
+        funnel.append(FunnelStep.of(step, left, Counter(gone["reason"])))
     if caps.per_event is not None:
-        kept = _within_events(left, caps.per_event, seed)
-        dropped |= dict.fromkeys(left.filter(~pl.col("id").is_in(kept.implode()))["id"], "event_cap")
-        left = left.filter(pl.col("id").is_in(kept.implode()))
-        funnel.append(FunnelStep.of(f"at most {caps.per_event} per event", left))
+        kept = pl.col("id").is_in(_within_events(left, caps.per_event, seed).implode())
+        over = dict.fromkeys(left.filter(~kept)["id"], "event_cap")
+        dropped |= over
+        left = left.filter(kept)
+        funnel.append(FunnelStep.of(f"at most {caps.per_event} per event", left, Counter(over.values())))
     return left, funnel, dropped
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final, Required, Self, TypedDict, Unpack
 
 from hindcast_dagster import clock, keys
 from hindcast_dagster.clock import Cutoff, T0Policy
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.evalset.caps import Caps
 from hindcast_dagster.evalset.evidence import AUTO, parse_keep
+
+TWIN_SUFFIX: Final = "-blind"
+"""`<name>-blind` is the outcome-blind twin of the eval set `<name>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,43 @@ class Choice:
         }
 
 
+def price_band(prices: Sequence[float]) -> tuple[float, float] | None:
+    """Return two prices as a band; None for none. Raises `UsageError` for any other number of prices."""
+    if not prices:
+        return None
+    if len(prices) != 2:  # noqa: PLR2004 - low and high
+        raise UsageError(f"A price band is two prices, for example 0.02 and 0.98; found {len(prices)}.")
+    return prices[0], prices[1]
+
+
+class Asked(TypedDict, total=False):
+    """What a caller may ask of an eval set, unchecked: the keyword arguments of `evalset.build.build`.
+
+    The markets are all of them, those of `market_ids`, those with closed_from <= close < closed_to (a date as
+    `closed_to` is meant with its whole day), or those that resolved since the eval set `vintage` was built. `size` asks
+    for a selection balanced by outcome and topic among the markets whose evidence `keep` names (auto: strong where the
+    probe is sealed, any where nothing is); `choice` adds caps, a balance without a size, or a selection blind to
+    outcomes. `archive_end` caps every t0. `topics_by` names a model of the roster that sorts the questions whose tags
+    told no topic.
+    """
+
+    policy: Required[T0Policy | str]
+    archive_end: object
+    market_ids: Sequence[str] | None
+    closed_from: object
+    closed_to: object
+    vintage: str | None
+    max_price_age_h: float | None
+    size: int | None
+    seed: int
+    keep: str
+    choice: Choice | None
+    topics_by: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The configuration of one eval set. Build it with `of`, which refuses contradictions."""
+    """The checked configuration of one eval set. Build it with `of`, which refuses contradictions."""
 
     policy: T0Policy
     archive_end: Cutoff | None
@@ -61,23 +98,12 @@ class Config:
         return self.size is not None or self.choice.balanced
 
     @classmethod
-    def of(
-        cls,
-        *,
-        policy: T0Policy | str,
-        archive_end: object = None,
-        market_ids: Sequence[str] | None = None,
-        closed_from: object = None,
-        closed_to: object = None,
-        vintage: str | None = None,
-        max_price_age_h: float | None = None,
-        size: int | None = None,
-        seed: int = 0,
-        keep: str = AUTO,
-        choice: Choice | None = None,
-        topics_by: str | None = None,
-    ) -> "Config":
-        """Check and normalise the arguments of `evalset.build.build`. Raises `UsageError`."""
+    def of(cls, **asked: Unpack[Asked]) -> Self:
+        """Check and normalise what is asked for. Raises `UsageError`."""
+        market_ids, vintage, size = asked.get("market_ids"), asked.get("vintage"), asked.get("size")
+        closed_from, closed_to = asked.get("closed_from"), asked.get("closed_to")
+        max_price_age_h, keep = asked.get("max_price_age_h"), asked.get("keep", AUTO)
+        policy, archive_end, topics_by = asked["policy"], asked.get("archive_end"), asked.get("topics_by")
         window = closed_from is not None or closed_to is not None
         if sum((market_ids is not None, window, vintage is not None)) > 1:
             raise UsageError("Choose the markets in one way: by id, by close window, by vintage, or all of them.")
@@ -88,7 +114,7 @@ class Config:
         if max_price_age_h is not None and not 0 < max_price_age_h < float("inf"):
             raise UsageError(f"The greatest price age must be above 0 hours, found {max_price_age_h}.")
         parse_keep(keep)
-        choice = choice or Choice()
+        choice = asked.get("choice") or Choice()
         choice.caps(None)
         selects = size is not None or choice.balanced
         if not selects and choice != Choice():
@@ -106,7 +132,7 @@ class Config:
             vintage=None if vintage is None else keys.slug(vintage, what="eval set name"),
             max_price_age_h=max_price_age_h,
             size=size,
-            seed=seed if selects else 0,
+            seed=asked.get("seed", 0) if selects else 0,
             keep=keep if selects else AUTO,
             choice=choice,
             topics_by=None if topics_by is None else keys.slug(topics_by, what="model"),
@@ -129,4 +155,19 @@ class Config:
             }
             | self.choice.as_stats()
             | ({"topics_by": self.topics_by} if self.topics_by else {})
+        )
+
+    @classmethod
+    def of_stats(cls, stats: dict[str, Any]) -> Self:
+        """Return the configuration that a manifest holds (`as_stats` read back). Raises `UsageError`."""
+        band = stats.get("price_band")
+        chosen = {name: stats[name] for name in ("balanced", "blind", "per_event", "min_lead_h") if name in stats}
+        copied = ("market_ids", "closed_from", "closed_to", "vintage", "max_price_age_h", "size", "archive_end")
+        return cls.of(
+            policy=stats["policy"],
+            seed=stats.get("seed", 0),
+            keep=stats.get("keep", AUTO),
+            choice=Choice(price_band=None if band is None else (band[0], band[1]), **chosen),
+            topics_by=stats.get("topics_by"),
+            **{name: stats.get(name) for name in copied},
         )

@@ -18,8 +18,10 @@ from hindcast_dagster.clock import Cutoff, T0Policy
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
-from hindcast_dagster.evalset.build import CODE_VERSION, archive_pins
+from hindcast_dagster.evalset.build import CODE_VERSION
+from hindcast_dagster.evalset.checks import within_archive
 from hindcast_dagster.evalset.describe import describe
+from hindcast_dagster.evalset.pool import archive_pins
 from hindcast_dagster.questions.load import TABLE, frozen
 from hindcast_dagster.storage.files import write_atomic
 from hindcast_dagster.storage.manifest import Input, Manifest
@@ -87,6 +89,7 @@ def import_file(store: Store, path: Path) -> Manifest:
         code_version=CODE_VERSION,
         inputs=pins,
         pins=pins,
+        checks=[within_archive(frame, pins)],
         stats=_stats(document, frame, path),
     )
 

@@ -5,6 +5,7 @@ never on the order of the rows: every pick and every tie is decided by a seeded 
 pool, probing it and freezing the set belong to `evalset.build` and `coverage.probe`.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ class Selection:
             "wanted": self.wanted,
             "selected": len(self.ids),
             "excluded": self.excluded,
-            "funnel": [step._asdict() for step in self.funnel],
+            "funnel": [step.numbers() | {"excluded": step.excluded or {}} for step in self.funnel],
             "taken": list(self.taken),
         }
 
@@ -86,10 +87,11 @@ def select_blind(pool: pl.DataFrame, *, size: int, seed: int = 0, caps: Caps | N
     silent = left.filter(pl.col("contrast").is_null())
     left = left.filter(pl.col("contrast").is_not_null())
     dropped |= dict.fromkeys(silent["id"], "no_contrast")
+    without = Counter(dropped.values())
     weight = dict(zip(left["id"], left["contrast"].abs(), strict=True))
     ids = sorted(_fill(left, min(size, left.height), seed, weight=weight))
     seen = checked.filter(pl.col("id").is_in(left["id"].implode()))
-    funnel = [FunnelStep.of("pool", checked), FunnelStep.of("evidence at t0", seen)]
+    funnel = [FunnelStep.of("pool", checked), FunnelStep.of("evidence at t0", seen, without)]
     return _selection(seen, ids, funnel, dropped, reason="less_evidence", wanted=size)
 
 
@@ -128,7 +130,8 @@ def _selection(
     wanted: int | None,
 ) -> Selection:
     chosen = pl.col("id").is_in(pl.Series(ids, dtype=pl.String).implode())
-    dropped = dropped | dict.fromkeys(left.filter(~chosen)["id"], reason)
+    rest = dict.fromkeys(left.filter(~chosen)["id"], reason)
+    dropped = dropped | rest
     table = left.group_by("outcome", "topic").agg(available=pl.len(), taken=chosen.sum()).sort("outcome", "topic")
-    steps = (*funnel, FunnelStep.of("selected", left.filter(chosen)))
+    steps = (*funnel, FunnelStep.of("selected", left.filter(chosen), Counter(rest.values())))
     return Selection(tuple(ids), dropped, steps, tuple(table.to_dicts()), wanted)

@@ -55,7 +55,7 @@ def _shows(store: Store, questions: pl.DataFrame) -> tuple[pl.DataFrame, list[Ev
         decided_at_t0=(price <= low) | (price >= high),
     )
     months = sorted({month_of(close) for close in questions["close_at"]})
-    at_close, at_t0 = probed(store, months, required=False), probed(store, months, required=False, as_of="t0")
+    at_close, at_t0 = probed(store, months), probed(store, months, as_of="t0")
     strong = pl.col("evidence_quality") == STRONG
     if at_close is not None:
         known = at_close.frame.select(question_id="id", strong_at_close=strong)

@@ -9,10 +9,12 @@ from hindcast_dagster.archive import open as opening
 from hindcast_dagster.cli.main import app
 from hindcast_dagster.clock import DAY, instant
 from hindcast_dagster.contracts.coverage import COVERAGE
-from hindcast_dagster.contracts.markets import MARKETS
+from hindcast_dagster.contracts.markets import MARKETS, PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.coverage import span
 from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.evalset.build import build
+from hindcast_dagster.settings import load
 from hindcast_dagster.storage.tables import publish_table, read_table
 from tests.leak_world import market_row, question_row
 from tests.toy_archive import ToyArchive, document
@@ -62,6 +64,23 @@ def test_eval_set_by_command_stands_at_its_own_t0(world):
     assert (document["months"], document["markets"]) == (["2025-03"], 1)
     found = read_table(world.partition("coverage_probe", "2025-03").require(), COVERAGE)
     assert found["at"].to_list() == [t0]
+
+
+def test_the_pool_of_a_set_is_probed_at_the_sets_own_t0(world):
+    """What a twin needs: also the markets that were not selected, and no other instant than theirs."""
+    for month, market in (("2025-03", "0x" + "a" * 64), ("2025-04", "0x" + "b" * 64)):
+        price = {"market_id": market, "at": instant("2025-03-01"), "price": 0.4, "route": "clob", "step_s": 60}
+        publish_table(world.partition("market_prices", month), PRICES.frame([price]), PRICES, code_version="1")
+    settings = load(data_root=str(world.root))
+    build(world, settings, name="q", policy="days_before:3", archive_end="2025-03-18", size=2)
+    document = json.loads(run(world, "--eval-set", "q", "--pool", "--as-of", "t0").stdout)
+    assert (document["months"], document["markets"]) == (["2025-03", "2025-04"], 2)
+    found = [
+        read_table(world.partition("coverage_probe", month).require(), COVERAGE)["at"].to_list()
+        for month in ("2025-03", "2025-04")
+    ]
+    assert found == [[FIRST - 3 * DAY], [instant("2025-03-18")]]
+    assert isinstance(run(world, "--closed-from", "2025-01-01", "--pool").exception, UsageError)
 
 
 def test_progress_counts_over_months(world, settings):

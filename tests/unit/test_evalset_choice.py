@@ -131,7 +131,7 @@ def test_building_twice_gives_the_same_set(store, settings, tmp_path):
 def test_twin_has_the_same_size_and_follows_the_evidence_at_t0(store, settings):
     seal(store)
     make(store, settings, size=4)
-    with pytest.raises(NotReady, match="not sealed"):
+    with pytest.raises(NotReady, match="--eval-set q --pool --model"):
         build_twin(store, settings, name="q")
     strength = {number: number / 20 * (-1) ** number for number in range(1, 13)}
     seal_probe(store, dict.fromkeys(range(1, 13), "weak"), as_of="t0", at=T0, contrast=strength)
@@ -236,7 +236,7 @@ def test_a_trajectory_by_command(store, settings):
     seal_lives(store)
     command = ["--data-root", str(store.root), "--json", "evalset", "sweep", "q", "--points", "5"]
     document = json.loads(CliRunner().invoke(app, command).stdout)
-    assert [one["name"] for one in document["sets"]] == ["q-l20", "q-l40", "q-l60", "q-l80", "q-l100"]
+    assert [one["name"] for one in document["sets"]] == ["q-t5-20", "q-t5-40", "q-t5-60", "q-t5-80", "q-t5-100"]
     assert document["left_out"] == 1
     with pytest.raises(UsageError, match="1 to 100"):
         points(0)

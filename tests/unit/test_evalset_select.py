@@ -193,8 +193,8 @@ def test_reasons_name_the_first_cap_that_a_market_fails():
 
 def test_funnel_counts_events_and_share_of_no():
     frame = pool([row("a", event_id="e"), row("b", "No", event_id="e"), row("c", "No"), row("d", "No", event_id="c")])
-    assert FunnelStep.of("pool", frame) == ("pool", 4, 3, 0.75)
-    assert FunnelStep.of("none", frame.clear()) == ("none", 0, 0, None)
+    assert FunnelStep.of("pool", frame) == ("pool", 4, 3, 0.75, None)
+    assert FunnelStep.of("none", frame.clear()) == ("none", 0, 0, None, None)
     assert [step.markets for step in PAPER] == [7_913, 3_427, 216]
     assert round(PAPER[1].no_share, 2) == 0.83
 
