@@ -51,6 +51,12 @@ def _text(document: dict[str, Any]) -> Any:
         )
     if document["imported"]:
         head += f" {document['imported']} forecasts were imported: what they saw is unknown and is not vouched for."
+    if (gone := document["forgotten"])["documents"]:
+        head += (
+            f" {gone['documents']} documents, seen by {gone['forecasts']} forecasts, were forgotten since (take-down): "
+            f"judged by the instants that were kept"
+            + (f"; {gone['unproved']} have none and are not vouched for." if gone["unproved"] else ".")
+        )
     if document["clean"]:
         return head
     table = Table("kind", "question", "model", "arm", "run", "step", "document", "detail")

@@ -20,8 +20,10 @@ from hindcast_dagster.corpus.scan import Scanner, Span, spans
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.corpus.sieve import KIND_SAMPLE, Batch, Sieve
 from hindcast_dagster.corpus.workspace import workspace
-from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.errors import InputRefused, NotReady
 from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage import forgotten
+from hindcast_dagster.storage.forgotten import Forgotten
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Partition, Store
 from hindcast_dagster.storage.tables import DATA
@@ -52,16 +54,19 @@ def build(
     path = dumps.choose(store, month=keys.month(month), kind=table, dump=dump)
     memory.require(path)
     rules = Rules.of(settings.corpus, month=month, kind=table)
-    with workspace(store) as work, Rejects(work) as rejects:
-        reading = _Reading(path, rules, work, rejects, progress)
+    record = forgotten.load(store)
+    with workspace(store) as work, Rejects(work, hidden=lambda raw: record.named_in(raw, table)) as rejects:
+        reading = _Reading(path, rules, work, rejects, progress=progress, record=record)
         reading.run()
+        if not forgotten.unchanged(store, record):
+            raise NotReady(f"Documents were forgotten while {path} was read: run the same command again.")
         return _seal(store.partition(table, month), reading, home=store.area("ledgers", table, month))
 
 
 def _seal(partition: Partition, reading: "_Reading", *, home: Path) -> Manifest:
     """Publish what one whole pass over a dump has kept, and its rejects in `home`."""
     stats = reading.stats()
-    name = f"rejects-{_identity(stats)[:32]}.jsonl.zst"
+    name = rejects_name(stats)
     rules, sha256 = reading.rules, reading.lines.sha256
     contract = BY_KIND[rules.kind]
     with partition.draft() as draft:
@@ -82,11 +87,13 @@ def _seal(partition: Partition, reading: "_Reading", *, home: Path) -> Manifest:
 class _Reading:
     """One pass over one dump."""
 
-    def __init__(self, path: Path, rules: Rules, work: Path, rejects: Rejects, progress: Progress | None) -> None:
+    def __init__(
+        self, path: Path, rules: Rules, work: Path, rejects: Rejects, *, progress: Progress | None, record: Forgotten
+    ) -> None:
         self.lines = Lines(path)
         self.rules = rules
         self.rejects = rejects
-        self.sieve = Sieve(rules, seen=Seen(work), runs=Runs(work), rejects=rejects)
+        self.sieve = Sieve(rules, seen=Seen(work), runs=Runs(work), rejects=rejects, forgotten=record)
         self.replaced = 0
         self._scanner = None if rules.kept is None else Scanner(frozenset(name.encode() for name in rules.kept))
         self._progress, self._size = progress, path.stat().st_size
@@ -155,16 +162,17 @@ class _Reading:
             "dump_sha256": self.lines.sha256,
             "dump_bytes": self.lines.size,
             "health": health.judge(numbers, []).as_dict(),
-            "rules": _rules_used(self.rules),
+            "rules": rules_used(self.rules),
         }
 
 
-def _rules_used(rules: Rules) -> dict[str, Any]:
+def rules_used(rules: Rules) -> dict[str, Any]:
     """Return the limits and lists of a build, lists as they were and not as file names."""
     limits = rules.limits.model_dump(mode="json", exclude={"subreddits_file", "bots_file"})
     bots = hashlib.sha256("\n".join(sorted(rules.bots)).encode()).hexdigest() if rules.bots else None
     return {**limits, "subreddits": sorted(rules.kept) if rules.kept is not None else None, "bots_sha256": bots}
 
 
-def _identity(stats: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(stats, sort_keys=True).encode()).hexdigest()
+def rejects_name(stats: dict[str, Any]) -> str:
+    """Return the file name of the rejects of a build, made of its ledger."""
+    return f"rejects-{hashlib.sha256(json.dumps(stats, sort_keys=True).encode()).hexdigest()[:32]}.jsonl.zst"

@@ -78,10 +78,10 @@ class Measures:
         """Return the measures of the finished month as JSON values."""
         return {
             "living": self.living,
-            "settled_share": _share(self.settled, self.known),
-            "pass_rate": _share(kept, self.living),
-            "mean_score": _share(self.score_sum, self.scored),
-            "unvoted_share": _share(self.unvoted, self.scored),
+            "settled_share": share(self.settled, self.known),
+            "pass_rate": share(kept, self.living),
+            "mean_score": share(self.score_sum, self.scored),
+            "unvoted_share": share(self.unvoted, self.scored),
             "strays": strays,
             "gaps": self._gaps(),
         }
@@ -109,7 +109,8 @@ def _silences(hours: bytearray) -> list[tuple[int, int]]:
     return found
 
 
-def _share(part: int, whole: int) -> float | None:
+def share(part: int, whole: int) -> float | None:
+    """Return part of whole as the measures hold it; None of nothing."""
     return round(part / whole, 6) if whole else None
 
 

@@ -6,6 +6,7 @@ tables under `ledgers/`, never inside a partition, and no release holds them.
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -52,9 +53,13 @@ def read(store: Store, month: str, kind: str) -> Ledger:
 
 
 class Rejects:
-    """The first `SAMPLES` lines of each reason, written as they come. Leave its context to close the file."""
+    """The first `SAMPLES` lines of each reason, written as they come. Leave its context to close the file.
 
-    def __init__(self, folder: Path) -> None:
+    A line that `hidden` is true of (it holds a forgotten document) is never kept.
+    """
+
+    def __init__(self, folder: Path, *, hidden: Callable[[bytes], bool] = lambda _: False) -> None:
+        self._hidden = hidden
         self.path = folder / "rejects.jsonl.zst"
         self.counts: Counter[str] = Counter()
         self._file = self.path.open("wb")
@@ -72,7 +77,7 @@ class Rejects:
 
     def add(self, reason: str, *, line: int, raw: bytes) -> None:
         """Keep one rejected line (its number counts from 1) if its reason still wants one."""
-        if not self.wants(reason):
+        if not self.wants(reason) or self._hidden(raw):
             return
         self.counts[reason] += 1
         cut = {"cut_from": len(raw)} if len(raw) > LONGEST else {}

@@ -14,7 +14,7 @@ def require(path: Path) -> None:
     """Raise `NotReady`, naming the file, when its window does not fit into the memory that this process may use."""
     window = window_of(path)
     needed = min(window, path.stat().st_size * RATIO) + OVERHEAD
-    if (free := _free()) is not None and free < needed:
+    if (free := available()) is not None and free < needed:
         raise _too_little(path, needed, free, "is free on this machine")
     allowed = _address_space_left()
     if allowed is not None and allowed < window + OVERHEAD:
@@ -25,7 +25,7 @@ def _too_little(path: Path, needed: int, found: int, where: str) -> NotReady:
     return NotReady(f"{path} needs {needed / 2**30:.1f} GiB of memory to unpack; {found / 2**30:.1f} GiB {where}.")
 
 
-def _free() -> int | None:
+def available() -> int | None:
     """Return the bytes of memory that are available, the container's limit included; None where nobody says."""
     limits = [_meminfo(), _cgroup()]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -18,6 +18,7 @@ from hindcast_dagster.settings import Corpus
 REASONS: Final = (
     "bad_record", "other_subreddit", "no_id", "duplicate", "outside_month", "author_gone", "text_gone", "bot",
     "score_unknown", "low_score", "few_comments", "too_short", "mostly_link", "few_words", "deleted_later",
+    "forgotten",
 )  # fmt: skip
 STUBS: Final = frozenset({"[removed]", "[deleted]", "[ Removed by Reddit ]", "[deleted by user]"})
 _URL: Final = re.compile(r"https?://\S+")

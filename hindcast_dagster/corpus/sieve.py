@@ -13,6 +13,7 @@ from hindcast_dagster.corpus.runs import Runs
 from hindcast_dagster.corpus.scan import Span
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.storage.forgotten import PREFIXES, Forgotten
 
 KIND_SAMPLE: Final = 100  # records that decide whether a dump is of the other kind
 
@@ -35,8 +36,11 @@ _Known = tuple[Record, str, int]
 class Sieve:
     """Takes batches in file order; afterwards `dropped`, `runs` and `measures` hold the result."""
 
-    def __init__(self, rules: Rules, *, seen: Seen, runs: Runs, rejects: Rejects) -> None:
+    def __init__(
+        self, rules: Rules, *, seen: Seen, runs: Runs, rejects: Rejects, forgotten: Forgotten | None = None
+    ) -> None:
         self.rules, self.runs, self.rejects = rules, runs, rejects
+        self._forgotten, self._prefix = forgotten or None, PREFIXES[rules.kind]
         self._seen = seen
         self.dropped: Counter[str] = Counter()
         self.measures = Measures(rules.start, rules.end)
@@ -103,6 +107,8 @@ class Sieve:
         self.deleted_later += row.deleted_later
         if row.deleted_later and self.rules.limits.drop_deleted_later:
             return "deleted_later"
+        if self._forgotten is not None and self._prefix + name in self._forgotten:  # last: the other counts stay
+            return "forgotten"
         self.runs.add(row)
         return None
 

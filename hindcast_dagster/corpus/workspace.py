@@ -8,6 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from hindcast_dagster.errors import NotReady
 from hindcast_dagster.storage.files import clear_errors
 from hindcast_dagster.storage.store import Store
 
@@ -30,6 +31,15 @@ def workspace(store: Store) -> Iterator[Path]:
         finally:
             lock.release()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_idle(store: Store) -> None:
+    """Remove what killed builds have left. Raises `NotReady` while a build is at work."""
+    home = store.area("work", "corpus")
+    for folder in home.iterdir() if home.is_dir() else ():
+        _remove_if_abandoned(folder)
+        if folder.is_dir():
+            raise NotReady(f"A month of the corpus is being built ({folder}): wait for it, then run it again.")
 
 
 def _remove_if_abandoned(folder: Path) -> None:

@@ -63,6 +63,8 @@ class RecordedModel:
             raise Diverged(f"The {step.name} call of the replay has another prompt or decoding than the recorded one.")
         if "error" in known:
             raise Diverged(f"The recorded {step.name} call failed: {known['error']}")
+        if "reply" not in known:
+            raise Diverged(f"The {step.name} reply is gone: a document that it may quote was forgotten (take-down).")
         return Completion(
             text=known["reply"],
             **{name: known[name] for name in _COMPLETION},

@@ -6,7 +6,7 @@ the frozen questions and the Parquet corpus, and shares no code with the archive
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import polars as pl
@@ -17,11 +17,13 @@ from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast import records
 from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.records import TraceRecord
-from hindcast_dagster.leakage.corpus import Lookup, look_up
+from hindcast_dagster.leakage.corpus import Facts, Lookup, look_up
 from hindcast_dagster.leakage.questions import of_questions, sources, unverified
 from hindcast_dagster.leakage.violations import LATE_KINDS, Frozen, Violation, of_row, of_trace, untraced
 from hindcast_dagster.questions.load import frozen, resolved
 from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage import forgotten
+from hindcast_dagster.storage.forgotten import Forgotten
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table, read_table
@@ -41,6 +43,9 @@ class Count:
         self.imported = 0
         """Forecasts that were made elsewhere: nobody knows what they saw."""
         self.modes: set[str] = set()
+        self.gone: frozenset[str] = frozenset()
+        """Documents that were forgotten after a forecaster saw them (take-down)."""
+        self._gone_forecasts = 0
         self._late: dict[str, set[str]] = {kind: set() for kind in sorted(LATE_KINDS)}
         self._journal = hashlib.sha256()
 
@@ -50,6 +55,7 @@ class Count:
         self.forecasts += 1
         self.sightings += len(seen)
         self.imported += any(step.name == IMPORT for step in record.steps)
+        self._gone_forecasts += not self.gone.isdisjoint(seen)
         self.modes |= {mode_of(record)} if mode_of(record) else set()
         self._journal.update("\n".join([record.forecast_id, *seen, ""]).encode())
 
@@ -59,6 +65,11 @@ class Count:
             return False
         self._late[violation.kind].add(str(violation.document))
         return mode == PAPER
+
+    def forgotten(self, lookup: Lookup) -> dict[str, int]:
+        """Documents of traces that were forgotten since, the forecasts that saw them, and those without instants."""
+        unproved = sum(key not in lookup.facts for key in self.gone)
+        return {"documents": len(self.gone), "forecasts": self._gone_forecasts, "unproved": unproved}
 
     @property
     def late(self) -> dict[str, int]:
@@ -86,9 +97,10 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     sealed = frozen(store, eval_set)
     questions, pins = read_table(sealed, EVAL_SET), sealed.manifest.pins
     keys = {seen.key for record in records.traces(store, eval_set) for step in record.steps for seen in step.seen}
-    lookup, count = look_up(store, keys, pins=pins), Count()
+    lookup, gone, count = *recalled(look_up(store, keys, pins=pins), keys, forgotten.load(store)), Count()
     markets = sources(store, pins)
     found = list(of_questions(questions, markets))
+    count.gone = gone
     found += _of_traces(store, eval_set, questions, lookup, count)
     if not count.forecasts:
         raise NotReady(
@@ -102,11 +114,23 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         "sightings": count.sightings,
         "unverified": unverified(questions, markets),
         "imported": count.imported,
+        "forgotten": count.forgotten(lookup),
         "journal": count.journal,
         "late": count.late,
     }
     inputs = [sealed.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
     return _publish(store, eval_set, found, stats, inputs)
+
+
+def recalled(lookup: Lookup, keys: Collection[str], record: Forgotten) -> tuple[Lookup, frozenset[str]]:
+    """Return the look-up with the instants that the record of take-downs kept, and which documents were forgotten.
+
+    A forgotten document is judged by the instants that the corpus gave when it was taken out, so forgetting hides no
+    leak; one without instants proves nothing either way and is counted as such.
+    """
+    gone = frozenset(key for key in keys if key not in lookup.facts and key in record)
+    kept = {key: Facts(*instants) for key in gone if (instants := record.instants(key)) is not None}
+    return lookup._replace(facts={**lookup.facts, **kept}), gone
 
 
 def _of_traces(
@@ -118,7 +142,8 @@ def _of_traces(
     for record in records.traces(store, eval_set):
         count.add(record)
         for violation in of_trace(record, known.get(record.question_id), lookup.facts):
-            if not count.permitted(violation, mode_of(record)):
+            told = violation.kind == "unknown_document" and violation.document in count.gone
+            if not told and not count.permitted(violation, mode_of(record)):
                 yield violation
         if row := sealed.pop(record.forecast_id, None):
             yield from of_row(record, row)
@@ -140,6 +165,8 @@ def _publish(
     table = AUDIT.frame([violation._asdict() for violation in distinct])
     by_kind = dict(sorted(Counter(violation.kind for violation in distinct).items()))
     said = "; ".join(f"{kind}: {number}" for kind, number in by_kind.items()) or f"{stats['documents']} documents"
+    if gone := stats["forgotten"]["documents"]:
+        said += f", {gone} of them forgotten since"
     return publish_table(
         store.partition(TABLE, eval_set),
         table,
@@ -157,4 +184,10 @@ def report(store: Store, eval_set: str) -> dict[str, Any]:
     rows = read_table(sealed, AUDIT).rename({"question_id": "question"})
     stats = sealed.manifest.stats
     names = ("forecasts", "documents", "sightings", "unverified", "imported", "mode", "late", "by_kind", "clean")
-    return {"eval_set": eval_set, **{name: stats[name] for name in names}, "violations": rows.to_dicts()}
+    gone = stats.get("forgotten", {"documents": 0, "forecasts": 0, "unproved": 0})
+    return {
+        "eval_set": eval_set,
+        **{name: stats[name] for name in names},
+        "forgotten": gone,
+        "violations": rows.to_dicts(),
+    }

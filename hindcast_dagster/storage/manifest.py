@@ -6,13 +6,15 @@ that are equal apart from `made_at`.
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.storage.remedy import remedy
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION: Final = 2
+"""1: the first. 2: a check may block (`Check.blocking`); a manifest of version 1 is read as one whose checks do not."""
 
 
 class Input(BaseModel):
@@ -33,6 +35,7 @@ class Check(BaseModel):
     name: str
     passed: bool
     detail: str = ""
+    blocking: bool = Field(default=False, description="A partition that failed it is refused by whatever needs it.")
 
 
 class File(BaseModel):
@@ -65,6 +68,11 @@ class Manifest(BaseModel):
     made_at: int
 
     @property
+    def blocked(self) -> Check | None:
+        """The first blocking check that failed, or None."""
+        return next((check for check in self.checks if check.blocking and not check.passed), None)
+
+    @property
     def as_input(self) -> Input:
         """This partition as an input or a pin of another."""
         return Input(table=self.table, key=self.key, version=self.version)
@@ -79,18 +87,43 @@ class Manifest(BaseModel):
 
 
 def parse_manifest(data: bytes, *, where: str) -> Manifest:
-    """Read a manifest; raise `InputRefused` naming the file when it is truncated, foreign or too new."""
+    """Read a manifest of this version or an older one.
+
+    Raises `InputRefused` naming the file, and the command that makes the partition again, when it is truncated, foreign
+    or of a later version.
+    """
     try:
         values = json.loads(data)
-        found = values.get("manifest_version") if isinstance(values, dict) else None
-        if isinstance(found, int) and found > MANIFEST_VERSION:
-            raise InputRefused(
-                f"{where} has manifest version {found}; this program reads up to {MANIFEST_VERSION}: upgrade it."
-            )
-        return Manifest.model_validate(values)
+        return Manifest.model_validate(_upgraded(values, where) if isinstance(values, dict) else values)
     except (ValueError, ValidationError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise InputRefused(f"{where} is not a readable manifest ({reason}): rebuild that partition.") from error
+        raise InputRefused(f"{where} is not a readable manifest ({reason}): {_again(data)}.") from error
+
+
+def _upgraded(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return a manifest's values as this version has them."""
+    found = values.get("manifest_version")
+    if found == 1:  # what version 2 added has a default
+        return {**values, "manifest_version": MANIFEST_VERSION}
+    if isinstance(found, int) and found > MANIFEST_VERSION:
+        raise InputRefused(
+            f"{where} has manifest version {found}; this program reads up to {MANIFEST_VERSION}: upgrade it."
+        )
+    if found != MANIFEST_VERSION:
+        raise InputRefused(
+            f"{where} has manifest version {found!r}; this program reads 1 to {MANIFEST_VERSION}: "
+            f"{_again(json.dumps(values).encode())}."
+        )
+    return values
+
+
+def _again(data: bytes) -> str:
+    """Return how to make the partition of a manifest again, as far as what is left of it tells."""
+    try:
+        values = json.loads(data)
+        return remedy(str(values["table"]), tuple(str(part) for part in values["key"]))
+    except (ValueError, KeyError, TypeError):
+        return "rebuild that partition"
 
 
 def content_version(parts: dict[str, str]) -> str:

@@ -5,23 +5,30 @@ answering the same methods (data first, manifest last), which is why no caller e
 """
 
 import contextlib
+import os
 import shutil
-import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from filelock import FileLock
 
 from hindcast_dagster import keys
 from hindcast_dagster.errors import InputRefused, NotReady, UsageError
 from hindcast_dagster.storage.draft import Draft
-from hindcast_dagster.storage.files import clear_errors, sha256_file, sync_directory, write_atomic
+from hindcast_dagster.storage.files import (
+    clear_errors,
+    is_unchanged,
+    sha256_file,
+    sync_directory,
+    sync_tree,
+    write_atomic,
+)
+from hindcast_dagster.storage.lease import Lease, remove_unless_held
 from hindcast_dagster.storage.manifest import Input, Manifest, parse_manifest
 
-Area = Literal["dumps", "raw", "journal", "work", "reports", "exports", "ledgers"]
-ABANDONED_AFTER_S: Final = 24 * 3600  # a draft this old belongs to a process that was killed
+Area = Literal["dumps", "raw", "journal", "work", "reports", "exports", "ledgers", "forgotten", "benchmarks"]
 
 
 class NotSealed(NotReady):
@@ -58,10 +65,19 @@ class Store:
         )
 
     def sealed_keys(self, table: str) -> list[tuple[str, ...]]:
-        """Return the keys of every sealed partition of a table, sorted."""
+        """Return the keys of every sealed partition of a table, sorted. Never enters a version: one may be going."""
         base = self.root / "tables" / keys.slug(table, what="table")
-        found = (path.parent.relative_to(base).parts for path in base.rglob("manifest.json"))
-        return sorted(key for key in found if not any(part.startswith(("v-", ".")) for part in key))
+        found = []
+        for folder, inside, files in os.walk(base):
+            inside[:] = [name for name in inside if not name.startswith(("v-", "."))]
+            if "manifest.json" in files:
+                found.append(Path(folder).relative_to(base).parts)
+        return sorted(found)
+
+    def begun_keys(self, table: str) -> list[str]:
+        """Return the one-part keys under which anything of a table lies, sealed or not, sorted."""
+        base = self.root / "tables" / keys.slug(table, what="table")
+        return sorted(path.name for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
 
     def tables(self) -> list[str]:
         """Return the names of all tables that hold anything."""
@@ -80,10 +96,14 @@ class Store:
         return {
             pin.version
             for name in self.tables()
-            for manifest in self.manifests(name)
-            for pin in manifest.pins
+            for each in self.sealed_keys(name)
+            for pin in self.partition(name, *each).pins()
             if pin.table == table and pin.key == key
         }
+
+
+class Blocked(InputRefused):
+    """A partition is sealed and a check that it must pass failed: nothing may be made from it."""
 
 
 class Partition:
@@ -108,7 +128,18 @@ class Partition:
         return parse_manifest(data, where=str(path))
 
     def require(self, *, made_by: str = "") -> "Sealed":
-        """Return the sealed partition; raise `NotSealed` naming it, and the command that makes it, otherwise."""
+        """Return the sealed partition for making something from it.
+
+        Raises `NotSealed` naming it and the command that makes it, and `Blocked` when it failed a blocking check: this
+        is the gate, whoever starts what and in which order.
+        """
+        sealed = self.look(made_by=made_by)
+        if (failed := sealed.manifest.blocked) is not None:
+            raise Blocked(f"{self.name} failed its check {failed.name} ({failed.detail}): nothing is made from it.")
+        return sealed
+
+    def look(self, *, made_by: str = "") -> "Sealed":
+        """Return the sealed partition for looking at it, also one that failed a check. Raises `NotSealed`."""
         manifest = self.manifest()
         if manifest is None:
             remedy = f": make it with `{made_by}`" if made_by else ""
@@ -143,13 +174,17 @@ class Partition:
         """
         with clear_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._sweep()
             path = self.path / f".draft-{uuid.uuid4().hex}"
-            path.mkdir()
+            with FileLock(self.path / ".lock"):  # nobody sweeps between a draft's creation and its lease
+                self._sweep()
+                path.mkdir()
+                lease = Lease(path)
             draft = Draft(table=self.table, key=self.key, path=path, publish=self._publish)
             try:
-                yield draft
+                with clear_errors(path):  # as long as the draft fills the disk
+                    yield draft
             finally:
+                del lease
                 shutil.rmtree(path, ignore_errors=True)
 
     def _publish(self, draft: Path, manifest: Manifest, data: bytes) -> None:
@@ -168,6 +203,27 @@ class Partition:
             kept = {manifest.version} | ({previous.version} if previous else set())
             self.prune(keep=kept)
 
+    def intact(self) -> Manifest | None:
+        """Return the manifest when the partition is sealed and each file that it lists is as it was sealed, else None.
+
+        What builds a partition asks here before it leaves one as it is: a damaged one has to be made again.
+        """
+        manifest = self.manifest_or_none()
+        return manifest if manifest is not None and _intact(self._directory(manifest.version), manifest) else None
+
+    def mended(self) -> Manifest | None:
+        """Return the manifest; a broken one is first put back from its copy beside the data, if there is just one."""
+        try:
+            return self.manifest()
+        except InputRefused:
+            copies = sorted(self.path.glob("v-*/manifest.json"))
+            if len(copies) != 1:
+                raise
+            data = copies[0].read_bytes()
+            manifest = parse_manifest(data, where=str(copies[0]))
+            write_atomic(self.path / "manifest.json", data)
+            return manifest
+
     def manifest_or_none(self) -> Manifest | None:
         """Return the manifest, or None when there is none or it is broken (a rebuild repairs it)."""
         try:
@@ -178,31 +234,116 @@ class Partition:
     def prune(self, *, keep: Iterable[str], dry_run: bool = False) -> list[Path]:
         """Remove versions that are neither in `keep` nor pinned, so that rebuilds do not grow the disk; return them.
 
-        With `dry_run` they are only returned.
+        With `dry_run` they are only returned. One that a reader holds (see `lease`) stays until the next call.
 
-        The version before the current one stays until the next rebuild, for readers that still hold it.
+        The version before the current one stays until the next rebuild, for readers that are about to open it. As long
+        as any manifest of the store is broken nothing is removed: it may be the one that pins.
         """
-        wanted = {self._directory(version).name for version in {*keep, *self.store.pinned(self.table, self.key)}}
+        try:
+            pinned = self.store.pinned(self.table, self.key)
+        except InputRefused:
+            return []
+        wanted = {self._directory(version).name for version in {*keep, *pinned}}
         gone = [path for path in sorted(self.path.glob("v-*")) if path.is_dir() and path.name not in wanted]
-        for path in () if dry_run else gone:
-            shutil.rmtree(path, ignore_errors=True)
-        return gone
+        return gone if dry_run else [path for path in gone if remove_unless_held(path)]
 
     def discard(self, version: str) -> None:
         """Remove a damaged version, so that the next draft with that content is written anew."""
         with FileLock(self.path / ".lock"):
             shutil.rmtree(self._directory(version), ignore_errors=True)
 
+    def pins(self) -> tuple[Input, ...]:
+        """Return what the partition pins; where its manifest is broken, what any version on disk pins: never less."""
+        manifest = self.manifest_or_none()
+        if manifest is not None:
+            return manifest.pins
+        found: list[Input] = []
+        for path in self.path.glob("v-*/manifest.json"):
+            with contextlib.suppress(InputRefused):
+                found += parse_manifest(path.read_bytes(), where=str(path)).pins
+        return tuple(found)
+
+    def versions(self) -> list[str]:
+        """Return the first 32 digits of every version that lies on disk, sorted."""
+        return sorted(path.name.removeprefix("v-") for path in self.path.glob("v-*") if path.is_dir())
+
+    def drop_versions(self, *, keep: Iterable[str]) -> None:
+        """Remove each version that is neither in `keep` nor pinned, whoever reads it: for documents that have to go."""
+        wanted = {self._directory(version).name for version in {*keep, *self.store.pinned(self.table, self.key)}}
+        for path in self.path.glob("v-*"):
+            if path.name not in wanted:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def rewrite(self, version: str, write: Callable[[Path, Manifest], Manifest]) -> None:
+        """Replace the content of a version and keep its name, for a document that has to go while somebody pins it.
+
+        This is the one exception to "a version never changes". `write` gets an empty folder and the manifest, fills the
+        one and returns the other with what has changed. Killed half-way, the next call (or `settle`) ends it.
+        """
+        with FileLock(self.path / ".lock"):
+            self._settle()
+            home = self._directory(version)
+            manifest = parse_manifest((home / "manifest.json").read_bytes(), where=str(home))
+            path = self.path / f".draft-{uuid.uuid4().hex}"
+            path.mkdir()
+            try:
+                changed = write(path, manifest)
+                (path / "manifest.json").write_bytes(changed.to_json())
+                sync_tree(path)
+                path.rename(self.path / f".ready-{home.name}")
+            finally:
+                shutil.rmtree(path, ignore_errors=True)
+            sync_directory(self.path)
+            self._settle()
+
+    def settle(self) -> None:
+        """End a `rewrite` that was killed between its renames."""
+        if any(self.path.glob(".ready-v-*")):
+            with FileLock(self.path / ".lock"):
+                self._settle()
+
+    def _settle(self) -> None:
+        for ready in sorted(self.path.glob(".ready-v-*")):
+            home = self.path / ready.name.removeprefix(".ready-")
+            if home.is_dir():
+                gone = self.path / f".draft-{uuid.uuid4().hex}"
+                home.rename(gone)
+                ready.rename(home)
+                shutil.rmtree(gone, ignore_errors=True)
+            else:
+                ready.rename(home)
+            sync_directory(self.path)
+            current = self.manifest_or_none()
+            if current is not None and self._directory(current.version) == home:
+                write_atomic(self.path / "manifest.json", (home / "manifest.json").read_bytes())
+
+    def unseal(self) -> None:
+        """Remove the partition with all its versions. What was made from it stays and names what it was made from."""
+        if not self.path.is_dir():
+            return
+        with FileLock(self.path / ".lock"):
+            (self.path / "manifest.json").unlink(missing_ok=True)
+            for path in [*self.path.glob("v-*"), *self.path.glob(".draft-*"), *self.path.glob(".ready-*")]:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def drop_drafts(self) -> bool:
+        """Remove every draft, also a young one (nobody may be writing here); return whether there was any."""
+        found = list(self.path.glob(".draft-*"))
+        for path in found:
+            shutil.rmtree(path, ignore_errors=True)
+        return bool(found)
+
     def _sweep(self) -> None:
+        """Remove the drafts of processes that were killed: nobody holds their lease, whatever the clock says."""
         for path in self.path.glob(".draft-*"):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > ABANDONED_AFTER_S:
-                    shutil.rmtree(path, ignore_errors=True)
+            remove_unless_held(path)
 
 
 def _intact(home: Path, manifest: Manifest) -> bool:
     """Return whether the files of a version are what its manifest says (True where it lists none)."""
-    return all((home / file.path).is_file() and sha256_file(home / file.path) == file.sha256 for file in manifest.files)
+    return home.is_dir() and all(
+        (home / file.path).is_file() and sha256_file(home / file.path) == file.sha256 for file in manifest.files
+    )
 
 
 class Sealed:
@@ -217,10 +358,16 @@ class Sealed:
         return self.manifest.as_input
 
     def file(self, name: str) -> Path:
-        """Return the path of one data file; raise `NotSealed` when it is missing."""
+        """Return the path of one data file, whose content is what was sealed: formats do not notice every wrong byte.
+
+        Raises `NotSealed` when it is missing and `InputRefused` when it was changed.
+        """
         path = self.path / name
         if not path.exists():
             raise NotSealed(
                 f"{self.manifest.table} {' / '.join(self.manifest.key)} has lost its file {name}; rebuild it."
             )
+        for listed in self.manifest.files:
+            if listed.path == name and not is_unchanged(path, listed.sha256):
+                raise InputRefused(f"{path} cannot be read (it is not what was sealed): rebuild that partition.")
         return path

@@ -185,10 +185,10 @@ def test_too_little_memory_is_said_before_anything_is_read(tmp_path: Path, monke
 
     dump = tmp_path / "RC.zst"
     dump.write_bytes(b"\x28\xb5\x2f\xfd\x00\xa8" + b"\x00" * (64 << 20))  # a header that asks for 2 GiB
-    monkeypatch.setattr(memory, "_free", lambda: 2 << 30)
+    monkeypatch.setattr(memory, "available", lambda: 2 << 30)
     with pytest.raises(NotReady, match=r"RC\.zst needs 2\.5 GiB of memory to unpack; 2\.0 GiB"):
         memory.require(dump)
-    monkeypatch.setattr(memory, "_free", lambda: 3 << 30)
+    monkeypatch.setattr(memory, "available", lambda: 3 << 30)
     memory.require(dump)
     monkeypatch.setattr(memory, "_address_space_left", lambda: 1 << 30)
     with pytest.raises(NotReady, match="ulimit"):
