@@ -20,12 +20,14 @@ class Pipeline:
     """Materialises the asset graph partition by partition in one Dagster instance."""
 
     def __init__(self, here: Context, model: str) -> None:
+        from hindcast_dagster.automation.processes import bury
         from hindcast_dagster.definitions import build_definitions
 
         self.here, self.model, self.store = here, model, here.store
         self.settings: Settings = here.settings
         self.definitions = build_definitions(self.settings)
         self.instance = instance()
+        bury(self.instance)
         self.started = time.monotonic()
 
     def run(self) -> None:
@@ -84,9 +86,16 @@ class Pipeline:
         self._execute(self.definitions.resolve_job_def(name), partition)
 
     def _execute(self, job: Any, partition: str, **more: Any) -> None:
+        from hindcast_dagster.automation.processes import PID_TAG
+
         config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         result = job.execute_in_process(
-            instance=self.instance, partition_key=partition, run_config=config, raise_on_error=False, **more
+            instance=self.instance,
+            partition_key=partition,
+            run_config=config,
+            raise_on_error=False,
+            tags={PID_TAG: str(os.getpid())},
+            **more,
         )
         if not result.success:
             raise _failure(result)

@@ -5,20 +5,44 @@ import typer
 from hindcast_dagster.cli import (
     archive,
     audit,
+    backfill,
     control,
     corpus,
     coverage,
     demo,
+    doctor,
     evalset,
     forecast,
+    forget,
     markets,
     models,
     operate,
     score,
     serve,
+    status,
+    sweep,
 )
 
-GROUPS = (demo, operate, corpus, archive, markets, coverage, evalset, models, forecast, score, audit, control, serve)
+GROUPS = (
+    demo,
+    doctor,
+    operate,
+    backfill,
+    forget,
+    corpus,
+    archive,
+    markets,
+    coverage,
+    evalset,
+    models,
+    forecast,
+    score,
+    audit,
+    control,
+    serve,
+    status,
+    sweep,
+)
 
 
 def all_groups(app: typer.Typer) -> None:
