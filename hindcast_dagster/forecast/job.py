@@ -1,8 +1,9 @@
 """A job: one arm, one model, one eval set; what is to be forecast and what is already there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
@@ -47,11 +48,11 @@ class Job:
         """Return the archive at the question's t0; an arm without an archive gets a view that refuses to be asked."""
         return self.archive.at(question.t0) if self.archive is not None else Nowhere(question.t0)
 
-    def units(self) -> Iterable[Unit]:
-        """Yield every forecast that is asked for: run 1 of all questions first, then run 2, and so on."""
-        for run in range(1, self.runs + 1):
-            for question in self.questions:
-                yield Unit(question, run, self.identity(question, run))
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Every forecast that is asked for: run 1 of all questions first, then run 2, and so on."""
+        runs = range(1, self.runs + 1)
+        return tuple(Unit(question, run, self.identity(question, run)) for run in runs for question in self.questions)
 
     def identity(self, question: Question, run: int) -> Identity:
         """Return the identity of one forecast (design, section 4)."""
@@ -70,7 +71,7 @@ class Job:
 
     def pending(self) -> list[Unit]:
         """Return the forecasts that nobody has made. A `failed` one counts as not made: it is tried again."""
-        return [unit for unit in self.units() if unit.identity.forecast_id not in self.done]
+        return [unit for unit in self.units if unit.identity.forecast_id not in self.done]
 
 
 @contextmanager

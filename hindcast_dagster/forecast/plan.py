@@ -48,7 +48,7 @@ def plan(job: Job, settings: Settings, price: Price | None) -> Plan:
         tokens_in = sum(_tokens_in(unit, kinds, settings) for unit in pending)
         tokens_out = len(pending) * sum(getattr(settings.decoding, kind).max_tokens for kind in kinds)
         cost = price.of(tokens_in=tokens_in, tokens_out=tokens_out) if price else None
-    done = sum(unit.identity.forecast_id in job.done for unit in job.units())
+    done = sum(unit.identity.forecast_id in job.done for unit in job.units)
     return Plan(
         arm=job.arm.arm, model=job.model, eval_set=job.eval_set, questions=len(job.questions), runs=job.runs,
         done=done, pending=len(pending), calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost,

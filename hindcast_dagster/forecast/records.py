@@ -5,7 +5,8 @@ derived from these files; the leak audit and `hindcast forecast show` read them 
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
@@ -38,7 +39,7 @@ _RELEASED: Final = frozenset(
 _VALUES: Final = tuple(field.name for field in fields(Forecast) if field.name != "trace")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Identity:
     """What a forecast is a forecast of: the resume unit (design, section 4)."""
 
@@ -57,15 +58,22 @@ class Identity:
     archive_mode: str | None = None
     """How the archive treats late texts and votes (`mode_of`); None with the snapshot."""
 
-    @property
+    @cached_property
     def forecast_id(self) -> str:
         """The sha256 that names the journal file."""
-        return identity_hash(asdict(self))
+        return identity_hash(self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON values that are hashed and journaled."""
+        return {name: getattr(self, name) for name in _IDENTITY}
 
     @property
     def base(self) -> tuple[str | None, ...]:
         """What must not change under one (arm, model, eval set) without an explicit overwrite."""
         return (self.model_revision, self.arm_version, self.archive_snapshot, self.archive_mode)
+
+
+_IDENTITY: Final = tuple(field.name for field in fields(Identity))
 
 
 def mode_of(settings: Settings) -> str:
@@ -134,7 +142,7 @@ def to_record(record: TraceRecord) -> dict[str, Any]:
     return {
         "journal_version": JOURNAL_VERSION,
         "eval_set": record.eval_set,
-        "identity": asdict(record.identity),
+        "identity": record.identity.as_dict(),
         "forecast": values,
         "steps": [_step_out(step) for step in record.steps],
         "cost": record.cost,
@@ -149,11 +157,12 @@ def to_release(record: TraceRecord) -> dict[str, Any]:
     """
     values = to_record(record)
     kept = {name: value for name, value in values["forecast"].items() if name not in {"rationale", "extra"}}
-    steps = [step | {"detail": _released(step["detail"])} for step in values["steps"]]
+    steps = [step | {"detail": released(step["detail"])} for step in values["steps"]]
     return values | {"forecast": kept, "steps": steps}
 
 
-def _released(detail: dict[str, Any]) -> dict[str, Any]:
+def released(detail: dict[str, Any]) -> dict[str, Any]:
+    """Return the details of a step without what may quote a post."""
     return {
         name: value for name, value in detail.items() if not isinstance(value, str | list | dict) or name in _RELEASED
     }

@@ -70,7 +70,7 @@ def _forecast(
     take_stock(ready.job, overwrite=overwrite)
     price = money.price_of(settings, ready.job.model)
     pending = ready.job.pending()
-    total = planning.plan(ready.job, settings, price).cost
+    total = planning.plan(ready.job, settings, price).cost if price is not None else None
     estimate = None if total is None else total / max(len(pending), 1)
     limit_usd = settings.llm.max_cost if max_cost is None else max_cost
     work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)

@@ -7,6 +7,7 @@ docs.vllm.ai, "OpenAI-Compatible Server", extra parameters.
 
 import json
 import os
+import ssl
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -40,7 +41,13 @@ class OpenAITransport:
         import openai
 
         self._client = openai.AsyncOpenAI(
-            api_key=self._key, base_url=self._base_url, max_retries=0, timeout=None, organization="", project=""
+            api_key=self._key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=None,
+            organization="",
+            project="",
+            http_client=openai.DefaultAsyncHttpxClient(timeout=None, **_connection(self._base_url)),
         )
 
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
@@ -53,7 +60,9 @@ class OpenAITransport:
             # the client's typed method walks the whole body and builds a model of the reply: a third of its CPU time
             response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
         except openai.APIStatusError as error:
-            raise _refusal(error.status_code, _said(error.response), _retry_after(error.response.headers)) from error
+            # some servers say the key that they refuse; their words, and the client's error, end up in logs
+            said = _said(error.response).replace(self._key, "[key]")
+            raise _refusal(error.status_code, said, _retry_after(error.response.headers)) from None
         except openai.APIConnectionError as error:
             raise TryAgain(f"{_shown(self._base_url)} is not reachable: {error.__cause__ or error}") from error
         return _reply(response.content, response.status_code)
@@ -99,6 +108,13 @@ def extra_parameters(entry: Entry, decoding: Decoding) -> dict[str, Any]:
     if entry.thinking != "default":
         extra["chat_template_kwargs"] = {"enable_thinking": entry.thinking == "on"}
     return extra
+
+
+def _connection(base_url: str) -> dict[str, Any]:
+    """Return the client's options: without TLS the certificates of the world are not read, and nothing leads to TLS."""
+    if urlsplit(base_url).scheme == "https":
+        return {}
+    return {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "follow_redirects": False}
 
 
 def _checked(base_url: str) -> str:

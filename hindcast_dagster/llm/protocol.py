@@ -1,6 +1,6 @@
 """One async protocol for every language model: messages, decoding and a seed in; text and its economics out."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 Role = Literal["system", "user", "assistant"]
@@ -29,7 +29,10 @@ class Decoding:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as JSON values, for identities and traces."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _SETTINGS}
+
+
+_SETTINGS = tuple(field.name for field in fields(Decoding))
 
 
 @dataclass(frozen=True, slots=True)
