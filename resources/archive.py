@@ -17,12 +17,12 @@ class ArchiveResource(dg.ConfigurableResource[Any]):
     root: dg.ResourceDependency[StorageRoot]
 
     def open(self, eval_set: str | None = None) -> Archive:
-        """Return the archive as `eval_set` pinned it, or as it is now. Raises `NotSealed`."""
+        """Return the archive as `eval_set` pinned it, each file checked, or as it is now. Raises `NotSealed`."""
         from hindcast_dagster.archive.open import open_archive
 
         store = self.root.store()
         pins = store.partition("eval_set", eval_set).require().manifest.pins if eval_set else None
-        return open_archive(store, self.root.settings(), pins=pins)
+        return open_archive(store, self.root.settings(), pins=pins, verify=eval_set is not None)
 
     def at(self, t0: object) -> ArchiveView:
         """Return the view at t0. Raises `InvalidInstant` for None, NaN, naive datetimes and milliseconds."""

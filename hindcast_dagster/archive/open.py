@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from hindcast_dagster.archive.embedding import Embedder, open_embedder
+from hindcast_dagster.archive.integrity import require_undamaged
 from hindcast_dagster.archive.layers import Rules
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX, Month
 from hindcast_dagster.archive.nearest import Matrix
@@ -87,17 +88,23 @@ class LanceArchive:
         return View(self, Cutoff.of(t0))
 
 
-def open_archive(store: Store, settings: Settings, *, pins: Iterable[Input] | None = None) -> LanceArchive:
+def open_archive(
+    store: Store, settings: Settings, *, pins: Iterable[Input] | None = None, verify: bool = False
+) -> LanceArchive:
     """Open the sealed months of a store, or exactly the pinned versions of an eval set.
 
-    Raises `NotSealed` when nothing is sealed or a pinned version is gone.
+    `verify` reads every file against its checksum first. Raises `NotSealed` when nothing is sealed or a pinned version
+    is gone, `InputRefused` for a damaged month.
     """
     chosen = _current(store) if pins is None else [pin for pin in pins if pin.table in TABLES]
     if not chosen:
         raise NotSealed(f"No month of the archive is sealed in {store.root}: run `hindcast archive build --month M`.")
     opened: dict[str, dict[str, Month]] = {table: {} for table in TABLES}
     for pin in sorted(chosen, key=lambda item: item.key):
-        opened[pin.table][pin.key[0]] = Month(store.partition(pin.table, *pin.key).at_version(pin.version))
+        sealed = store.partition(pin.table, *pin.key).at_version(pin.version)
+        opened[pin.table][pin.key[0]] = Month(sealed)
+        if verify:
+            require_undamaged([sealed.path])
     rules = Rules(mode=settings.archive.mode, late_votes=settings.archive.late_votes)
     return LanceArchive(opened[SUBMISSION_INDEX], opened[COMMENT_INDEX], rules=rules, settings=settings)
 

@@ -113,7 +113,7 @@ def _mode(settings: Settings) -> str:
 def _archive(store: Store, settings: Settings) -> Archive:
     from hindcast_dagster.archive.open import open_archive
 
-    return open_archive(store, settings)
+    return open_archive(store, settings, verify=True)
 
 
 def _account(
@@ -153,7 +153,7 @@ def _publish(
 ) -> Manifest:
     """Merge with what other judges and cutoffs have left, and seal."""
     partition = store.partition(TABLE, month)
-    before = partition.manifest_or_none()
+    before = partition.intact()  # a damaged table is made anew, from the journal
     readable = before is not None and before.schema_version == COVERAGE.schema_version
     old = read_table(partition.require(), COVERAGE) if readable else None
     table = rows.merge(new, old, markets=set(markets["market_id"]))

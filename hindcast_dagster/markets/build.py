@@ -34,7 +34,7 @@ def build(store: Store, settings: Settings, *, month: str) -> Manifest:
     if not raw.path.is_file() and not rows.walked(store):
         raise NotReady(f"No raw markets of {month} are stored in {store.root}: run `hindcast markets fetch` first.")
     inputs = _inputs(raw.sha256(), month, topics, manual)
-    sealed = partition.manifest_or_none()
+    sealed = partition.intact()
     if sealed and sealed.inputs == inputs and sealed.code_version == CODE_VERSION:
         return sealed
     found, malformed = _parsed(store, month, topics, manual)
@@ -74,6 +74,7 @@ def _stats(found: list[dict[str, Any]], malformed: int) -> dict[str, Any]:
     return {
         "markets": len(found),
         "kept": len(kept),
+        "no": sum(row["outcome"] == "No" for row in kept),
         "excluded": dict(sorted(excluded.items())),
         "malformed": malformed,
         "with_addenda": sum(bool(row["addenda"]) for row in found),

@@ -46,7 +46,7 @@ def build(
     markets = store.partition(MARKETS_TABLE, keys.month(month)).require(made_by="hindcast markets fetch")
     partition = store.partition(TABLE, month)
     inputs = (markets.as_input, _settings_input(settings.polymarket, month))
-    sealed = partition.manifest_or_none()
+    sealed = partition.intact()
     complete = sealed is not None and not sealed.stats.get("no_price_history") and sealed.code_version == CODE_VERSION
     if sealed is not None and complete and set(sealed.inputs) == set(inputs):
         return sealed

@@ -5,13 +5,15 @@ Parquet files behind the views, cannot load extensions and cannot change its own
 """
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hindcast_dagster.errors import UsageError
+from hindcast_dagster.scoring.sql_errors import sentence
 from hindcast_dagster.storage.store import Sealed, Store
 
 DATA: Final = "data"
@@ -20,6 +22,9 @@ CONFIG: Final = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # else `from x` reads the caller's Python variables
 }
+
+Part = tuple[Sealed, str]
+"""A partition, and the name of one of its Parquet files."""
 
 _TIMES: Final = (date, datetime, time)
 
@@ -38,61 +43,68 @@ class Answer(NamedTuple):
 
 
 def run(store: Store, query: str, *, limit: int = 200) -> Answer:
-    """Run one SELECT over the views. Raises `UsageError` for anything else and for what DuckDB refuses."""
+    """Run one SELECT over the views.
+
+    Raises `UsageError` for anything else and for what DuckDB refuses, `NotSealed` or `InputRefused` when the query
+    names a table of which a file is missing or was changed: a view never leaves out a partition silently.
+    """
     import duckdb
 
+    found = views(store)
     with duckdb.connect(":memory:", config=dict(CONFIG)) as connection:
-        _refuse_other_statements(duckdb.extract_statements, query, duckdb.Error)
-        _make_views(connection, store)
         try:
-            found = connection.execute(query)
-            columns = [column[0] for column in found.description or []]
-            rows = found.fetchmany(limit + 1)
+            _refuse_other_statements(duckdb.extract_statements(query))
+            _make_views(connection, {name: parts for name, parts in found.items() if _whole(name, parts, query)})
+            answered = connection.execute(query)
+            columns = [column[0] for column in answered.description or []]
+            rows = answered.fetchmany(limit + 1)
         except duckdb.Error as error:
-            raise UsageError(f"The query failed: {str(error).strip()}") from error
+            raise UsageError(sentence(str(error), views=found)) from error
     kept = [tuple(_plain(value) for value in row) for row in rows[:limit]]
     return Answer(columns, kept, truncated=len(rows) > limit)
 
 
-def _refuse_other_statements(extract: Any, query: str, parser_error: type[Exception]) -> None:
-    try:
-        statements = extract(query)
-    except parser_error as error:
-        raise UsageError(f"The query cannot be read: {str(error).strip()}") from error
+def _refuse_other_statements(statements: Sequence[Any]) -> None:
     if len(statements) != 1 or statements[0].type.name != "SELECT":
         found = ", ".join(each.type.name for each in statements) or "nothing"
         raise UsageError(f"`hindcast sql` runs exactly one SELECT; found {found}.")
 
 
-def _make_views(connection: Any, store: Store) -> None:
+def _whole(name: str, parts: list[Part], query: str) -> bool:
+    """Tell whether every file of a view is there; raise what is wrong with them when the query names the view."""
+    if re.search(rf"\b{re.escape(name)}\b", query, re.IGNORECASE):
+        for sealed, file in parts:
+            sealed.file(file)
+    return all((sealed.path / file).exists() for sealed, file in parts)
+
+
+def _make_views(connection: Any, found: dict[str, list[Part]]) -> None:
     allowed: list[str] = []
-    for name, parts in sorted(views(store).items()):
+    for name, parts in sorted(found.items()):
+        paths = [str(sealed.path / file) for sealed, file in parts]
         selects = [
             f"SELECT {_keys(sealed)} * FROM read_parquet({_text(path)})"  # noqa: S608 - quoted by _text, own paths
-            for sealed, path in parts
+            for (sealed, _), path in zip(parts, paths, strict=True)
         ]
         connection.execute(f"CREATE VIEW {_name(name)} AS {' UNION ALL BY NAME '.join(selects)}")
-        allowed.extend(str(path) for _, path in parts)
+        allowed.extend(paths)
     connection.execute(f"SET allowed_paths = [{', '.join(map(_text, allowed))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
-def views(store: Store) -> dict[str, list[tuple[Sealed, Path]]]:
+def views(store: Store) -> dict[str, list[Part]]:
     """Return what each view reads: `<table>` for its rows, `<table>_<file>` for further files of its partitions."""
-    found: dict[str, list[tuple[Sealed, Path]]] = {}
-    for sealed, path in _files(store):
-        table = sealed.manifest.table
-        found.setdefault(table if path.stem == DATA else f"{table}_{path.stem}", []).append((sealed, path))
-    return found
-
-
-def _files(store: Store) -> Iterator[tuple[Sealed, Path]]:
+    found: dict[str, list[Part]] = {}
     for table in store.tables():
         for key in store.sealed_keys(table):
             sealed = store.partition(table, *key).require()
-            for path in sorted(sealed.path.glob("*.parquet")):
-                yield sealed, path
+            for file in sealed.manifest.files:
+                path = Path(file.path)
+                if path.suffix == ".parquet" and len(path.parts) == 1:
+                    name = table if path.stem == DATA else f"{table}_{path.stem}"
+                    found.setdefault(name, []).append((sealed, file.path))
+    return found
 
 
 def _keys(sealed: Sealed) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 from hindcast_dagster.errors import HindcastError, NotReady, UsageError
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
+_LAST_BLOCKS: Final = 1 << 16
+_READ_ONLY: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @contextlib.contextmanager
@@ -31,13 +32,24 @@ def clear_errors(path: Path) -> Iterator[None]:
 def disk_error(error: BaseException, path: object) -> HindcastError | None:
     """Return what a full or unwritable disk should say at `path`, or None when `error` is about something else."""
     number = error.errno if isinstance(error, OSError) else None
-    # LanceDB, DuckDB and Polars report a full disk in errors of their own
-    if number in _FULL or os.strerror(errno.ENOSPC) in str(error):
+    # LanceDB, DuckDB, Polars and numpy report a full disk in errors of their own, some without saying so
+    if number in _FULL or os.strerror(errno.ENOSPC) in str(error) or (number is None and _has_no_room(path)):
         return NotReady(f"No space left on the disk that holds {path}: free some and run the command again.")
-    if isinstance(error, OSError) and number in _UNWRITABLE:
-        reason = os.strerror(number)
-        return UsageError(f"{path} cannot be written ({reason}): choose another --data-root.")
+    if isinstance(error, OSError) and number in _READ_ONLY:
+        return NotReady(
+            f"{path} cannot be written ({os.strerror(number)}): make it writable, or choose another --data-root."
+        )
+    if number == errno.ENOTDIR:
+        return UsageError(f"{path} cannot be written ({os.strerror(number)}): choose another --data-root.")
     return None
+
+
+def _has_no_room(path: object) -> bool:
+    """Return whether the disk that holds a path is full to its last few blocks."""
+    if not isinstance(path, Path) or not path.exists():
+        return False
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize < _LAST_BLOCKS
 
 
 def sync_directory(path: Path) -> None:
@@ -81,3 +93,17 @@ def sha256_file(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+_seen: set[tuple[str, int, int, int, str]] = set()
+
+
+def is_unchanged(path: Path, sha256: str) -> bool:
+    """Return whether a file has this sha256; a file that this process has found unchanged is not read again."""
+    stat = path.stat()
+    mark = (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, sha256)
+    if mark not in _seen:
+        if sha256_file(path) != sha256:
+            return False
+        _seen.add(mark)
+    return True

@@ -236,14 +236,9 @@ class Partition:
 
         With `dry_run` they are only returned. One that a reader holds (see `lease`) stays until the next call.
 
-        The version before the current one stays until the next rebuild, for readers that are about to open it. As long
-        as any manifest of the store is broken nothing is removed: it may be the one that pins.
+        The version before the current one stays until the next rebuild, for readers that are about to open it.
         """
-        try:
-            pinned = self.store.pinned(self.table, self.key)
-        except InputRefused:
-            return []
-        wanted = {self._directory(version).name for version in {*keep, *pinned}}
+        wanted = {self._directory(version).name for version in {*keep, *self.store.pinned(self.table, self.key)}}
         gone = [path for path in sorted(self.path.glob("v-*")) if path.is_dir() and path.name not in wanted]
         return gone if dry_run else [path for path in gone if remove_unless_held(path)]
 

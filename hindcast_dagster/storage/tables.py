@@ -8,6 +8,7 @@ import polars as pl
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.storage.draft import Draft
+from hindcast_dagster.storage.files import sha256_file
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
 from hindcast_dagster.storage.store import Partition, Sealed
 
@@ -44,6 +45,29 @@ def publish_table(
             pins=pins,
             checks=checks,
             stats=stats,
+        )
+
+
+def restore_table(partition: Partition, frame: pl.DataFrame, contract: Contract, *, manifest: Manifest) -> Manifest:
+    """Put the lost or damaged data of an immutable partition back under its old manifest, with `made_at` of now.
+
+    Raises `InputRefused` when `frame` is not, byte for byte, what had been sealed: then it is gone.
+    """
+    with partition.draft() as draft:
+        write_table(draft, frame, contract)
+        if {file.sha256 for file in manifest.files} != {sha256_file(draft.path / DATA)}:
+            raise InputRefused(
+                f"{partition.name} has lost its data, and what it was made from has changed since: restore "
+                f"{partition.path} from a copy, or take another name."
+            )
+        return draft.seal(
+            rows=manifest.rows,
+            schema_version=manifest.schema_version,
+            code_version=manifest.code_version,
+            inputs=manifest.inputs,
+            pins=manifest.pins,
+            checks=manifest.checks,
+            stats=manifest.stats,
         )
 
 
