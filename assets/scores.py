@@ -16,6 +16,7 @@ from hindcast_dagster.storage.tables import read_table
 from resources.store import StorageRoot
 
 GROUP = "scores"
+_CELL = ("model", "arm", "runs", "n", "unparsed", "failed", "missing", "retried", "ranked", "accuracy", "brier")
 _FORECASTS = ("market_baseline", "zero_shot_forecasts", "retrieval_forecasts")
 
 
@@ -59,7 +60,7 @@ def build(partitions: Partitions) -> list[Any]:
 
         store = root.store()
         manifest = compare.build(store, root.settings(), eval_set=context.partition_key)
-        return shell.published(store, manifest, contract=COMPARISONS)
+        return shell.published(store, manifest, contract=COMPARISONS, differences=_differences(store, manifest))
 
     @scored(
         "leak_audit", [*_FORECASTS], "Every document of every trace looked up again and held against its t0.", AUDIT
@@ -91,4 +92,13 @@ def build(partitions: Partitions) -> list[Any]:
 
 def _small(store: Store, manifest: Manifest, contract: Contract) -> dg.TableMetadataValue:
     frame = read_table(store.partition(manifest.table, *manifest.key).require(), contract)
-    return shell.rows_table(frame.select("model", "arm", "runs", "n", "unparsed", "accuracy", "brier").to_dicts())
+    return shell.rows_table(frame.select(_CELL).to_dicts())
+
+
+def _differences(store: Store, manifest: Manifest) -> dg.TableMetadataValue:
+    """Return the differences of Brier by question, on what both sides answered: the lines that people read first."""
+    frame = read_table(store.partition(manifest.table, *manifest.key).require(), COMPARISONS)
+    rows = frame.filter(metric="brier", cluster="question", missing="intersection").select(
+        "family", "a", "b", "pairs", "difference", "low", "high", "p_holm"
+    )
+    return shell.rows_table(rows.to_dicts())

@@ -42,7 +42,7 @@ SCORED: Final = Contract(
 
 CELLS: Final = Contract(
     name="score_tables",
-    version=1,
+    version=2,
     schema=pa.schema(
         [
             column("model", TEXT),
@@ -53,10 +53,15 @@ CELLS: Final = Contract(
             column("unparsed", pa.int64()),
             column("failed", pa.int64()),
             column("missing", pa.int64()),
+            column("retried", pa.int64()),  # scored, but read only after a further prompt
+            column("imputed", pa.int64()),  # forecasts that `brier_imputed` counts as one half
+            column("questions", pa.int64()),  # distinct questions scored
+            column("ranked", pa.bool_()),  # answered enough, and what the other ranked cells answered
             column("accuracy", pa.float64(), null=True),  # mean over runs, fraction; null when nothing was scored
             column("accuracy_sd", pa.float64(), null=True),  # sample SD over runs; null with one run
             column("brier", pa.float64(), null=True),
             column("brier_sd", pa.float64(), null=True),
+            column("brier_imputed", pa.float64(), null=True),  # mean over runs, what is not there counted as one half
             column("brier_index", pa.float64(), null=True),  # 100 (1 - sqrt(mean Brier))
             column("log_score", pa.float64(), null=True),  # natural log, clipped
             column("market_gap", pa.float64(), null=True),

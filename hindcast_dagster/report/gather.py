@@ -11,7 +11,10 @@ from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.report import traces
+from hindcast_dagster.report import latency, origin, traces
+from hindcast_dagster.report.absent import NotMeasured
+from hindcast_dagster.report.latency import Measured
+from hindcast_dagster.report.origin import Origin
 from hindcast_dagster.report.traces import Seen
 from hindcast_dagster.scoring import inputs, models, sweep
 from hindcast_dagster.scoring.build import current
@@ -31,13 +34,6 @@ FURTHER: dict[str, Contract] = {
     "effects": analysis.EFFECTS,
     "blend": analysis.BLEND,
 }
-
-
-class NotMeasured(NamedTuple):
-    """A part of the report that has no input, and the command that makes it."""
-
-    what: str
-    command: str
 
 
 class Audit(NamedTuple):
@@ -64,6 +60,7 @@ class Gathered:
     audit: Audit | NotMeasured
     prices: pl.DataFrame | NotMeasured
     seen: Seen | NotMeasured
+    latency: Measured | NotMeasured
     health: dict[str, dict[str, Any]]
     """`<table> <month>` -> health of the month, for the months that the eval set pins."""
     sweep: pl.DataFrame
@@ -74,12 +71,13 @@ class Gathered:
     facts: dict[str, ModelFacts]
     sample: bool
     """The world is invented."""
+    origin: Origin
     sources: tuple[Input, ...]
 
     @property
     def not_measured(self) -> list[NotMeasured]:
         """Every part without input."""
-        parts = (self.comparisons, self.audit, self.prices, self.seen)
+        parts = (self.comparisons, self.audit, self.prices, self.seen, self.latency)
         return [part for part in parts if isinstance(part, NotMeasured)]
 
 
@@ -93,6 +91,7 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         raise NotReady(f"score_tables {eval_set} is older than its scores: run `hindcast score --eval-set {eval_set}`.")
     comparisons = _optional(store, "comparisons", eval_set, made_from=(source.as_input,))
     audit = _optional(store, "leak_audit", eval_set, made_from=given.sources)
+    measured = latency.read(store)
     cells = read_table(tables, CELLS)
     return Gathered(
         eval_set=eval_set,
@@ -113,13 +112,18 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         or NotMeasured(
             "Rationales and documents", f"hindcast forecast run --arm retrieval --model M --eval-set {eval_set}"
         ),
+        latency=measured,
         health=_health(store, questions.manifest),
         sweep=(fractions := sweep.sweep(store, eval_set)),
         swept=sweep.forecasts(store, fractions, but=eval_set),
         twin=_twin(store, given, cells),
         facts=models.facts(settings, cells["model"].unique().sort().to_list()),
-        sample=_is_sample(settings, given),
-        sources=tuple(each.as_input for each in (questions, source, tables, comparisons, audit) if each is not None),
+        sample=(sample := _is_sample(settings, given)),
+        origin=origin.read(store, questions.manifest, questions=given.questions.height, sample=sample),
+        sources=(
+            *(each.as_input for each in (questions, source, tables, comparisons, audit) if each is not None),
+            *([measured.source] if isinstance(measured, Measured) else []),
+        ),
     )
 
 

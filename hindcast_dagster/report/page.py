@@ -15,10 +15,13 @@ import polars as pl
 from markupsafe import Markup
 
 from hindcast_dagster.report import questions, theme, trust
+from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.figures.catalogue import Figure
-from hindcast_dagster.report.gather import Gathered, NotMeasured
-from hindcast_dagster.report.tables import effects, quality, scores
+from hindcast_dagster.report.gather import Gathered
+from hindcast_dagster.report.tables import cost, effects, quality, scores
 from hindcast_dagster.report.tables.fields import name_of, number
+from hindcast_dagster.scoring import ranking
+from hindcast_dagster.scoring.inputs import BASELINE, MARKET
 
 _UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -80,6 +83,7 @@ def _content(gathered: Gathered) -> dict[str, Any]:
         "cards": trust.cards(gathered),
         "tiles": tiles(gathered),
         "headline": scores.headline(gathered),
+        "runs": scores.per_run(gathered).slim(),
         "sections": sections(gathered),
         "topics": sorted(gathered.given.questions["topic"].unique().to_list()),
     }
@@ -136,30 +140,39 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
         {
             "id": "cost",
             "title": "What it costs",
-            "lead": "Tokens, time and money of one forecast.",
-            "figures": ["frontier"],
-            "tables": [quality.economy(gathered), scores.per_run(gathered)],
+            "lead": "Tokens, time and money of one forecast, and how long the archive takes to answer.",
+            "figures": ["frontier", "frontier_seconds", "frontier_cost"],
+            "tables": [cost.economy(gathered), cost.latency(gathered)],
         },
     ]
-    absent = gathered.comparisons if isinstance(gathered.comparisons, NotMeasured) else None
+    absent = {"retrieval": gathered.comparisons, "market": gathered.comparisons, "cost": gathered.latency}
     for section in found:
         section["tables"] = [table.slim() for table in section["tables"] if not table.empty]
-        section["absent"] = absent if section["id"] in {"retrieval", "market"} else None
+        part = absent.get(section["id"])
+        section["absent"] = part if isinstance(part, NotMeasured) else None
     return found
 
 
 def tiles(gathered: Gathered) -> list[tuple[str, str, str]]:
     """Return the numbers at the top: (label, value, remark)."""
-    scored = gathered.cells.filter(pl.col("n") > 0)
-    market = scored.filter(pl.col("arm") == "market_price")
-    asked = scored.filter(pl.col("model") != "none").sort("brier")
+    market = gathered.cells.filter((pl.col("n") > 0) & (pl.col("arm") == MARKET))
     found = [("Questions", f"{gathered.given.questions.height:,}", trust.period(gathered))]
-    if asked.height:
-        row = asked.row(0, named=True)
-        remark = f"{name_of(gathered, row['model'])}, {theme.arm_name(row['arm']).lower()}"
-        found.append(("Best Brier of a model", number(row["brier"]).text, remark))
+    if gathered.cells.filter((pl.col("n") > 0) & (pl.col("model") != BASELINE)).height:
+        found.append(_best(gathered))
     if market.height:
-        found.append(("Market's Brier at t0", number(market["brier"][0]).text, f"n = {market['n'][0]:,}"))
+        found.append(("Market's Brier at t0", number(market["brier"][0]).text, f"{market['n'][0]:,} questions"))
     card = trust.cards(gathered)[0]
     found.append(("Leak audit", card.headline, card.facts[1][1] + " documents" if len(card.facts) > 1 else ""))
     return found
+
+
+def _best(gathered: Gathered) -> tuple[str, str, str]:
+    """Return the best model, if any answered enough of what the others answered to have a place."""
+    label, places = "Best Brier of a model", ranking.ranking(gathered.scored)
+    if not places:
+        return (label, "Not ranked", f"fewer than {ranking.MIN_QUESTIONS} questions that models answered alike")
+    first = places[0]
+    name = f"{name_of(gathered, first.cell.model)}, {theme.arm_name(first.cell.arm).lower()}"
+    common = f"{first.questions:,} questions that {len(places)} cells answered" if len(places) > 1 else "no other cell"
+    beside = [] if first.market is None else [f"market there {number(first.market).text}"]
+    return (label, number(first.brier).text, " \N{MIDDLE DOT} ".join([name, common, *beside]))

@@ -6,7 +6,8 @@ from typing import Any, Final
 import polars as pl
 
 from hindcast_dagster.clock import iso
-from hindcast_dagster.report.gather import Gathered, NotMeasured
+from hindcast_dagster.report.absent import NotMeasured
+from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.tables.fields import name_of
 from hindcast_dagster.report.theme import arm_name
 from hindcast_dagster.scoring.inputs import BASELINE

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from hindcast_dagster.forecast.records import BASELINE_ARMS
-from hindcast_dagster.report.gather import Gathered, NotMeasured
-from hindcast_dagster.scoring.cells import remedy
+from hindcast_dagster.report import origin
+from hindcast_dagster.report.absent import NotMeasured
+from hindcast_dagster.report.gather import Gathered
 
 QUESTIONS: Final = (
     "id", "source", "event_id", "topic", "duration", "open_at", "planned_close", "close_at", "t0", "outcome",
@@ -38,6 +38,8 @@ def write(gathered: Gathered, path: Path) -> None:
         frame.write_parquet(path / f"{name}.parquet", compression="zstd")
         frame.write_csv(path / f"{name}.csv")
     (path / "manifests.json").write_text(json.dumps(manifests(gathered), indent=1, sort_keys=True) + "\n")
+    for name, found in gathered.origin.files.items():
+        (path / name).write_text("\n".join(found) + "\n")
     (path / "README.md").write_text(datasheet(gathered), encoding="utf-8")
     sums = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}" for each in sorted(path.iterdir())]
     (path / "SHA256SUMS").write_text("\n".join(sums) + "\n")
@@ -79,33 +81,11 @@ def manifests(gathered: Gathered) -> dict[str, Any]:
             "archive_end": gathered.given.eval_set_stats.get("archive_end"),
             "excluded": gathered.given.eval_set_stats.get("excluded"),
         },
+        "corpus": [each._asdict() for each in gathered.origin.months],
+        "asked": [each._asdict() for each in gathered.origin.asked],
         "made_from": [each.model_dump(mode="json") for each in sources],
         "pinned": [each.model_dump(mode="json") for each in gathered.manifest.pins],
     }
-
-
-def commands(gathered: Gathered) -> list[str]:
-    """Return the commands that make these numbers again from the public sources."""
-    months = sorted({pin.key[0] for pin in gathered.manifest.pins if pin.table == "submission_index"})
-    corpus = [
-        line
-        for month in months
-        for line in (
-            f"hindcast corpus build --month {month} --kind submissions",
-            f"hindcast corpus build --month {month} --kind comments",
-            f"hindcast archive build --month {month}",
-        )
-    ]
-    asked = gathered.cells.filter(~pl.col("arm").is_in(BASELINE_ARMS)).select("model", "arm").iter_rows()
-    name, policy = gathered.eval_set, gathered.given.eval_set_stats.get("policy", "day_before_close")
-    return [
-        *corpus,
-        "hindcast markets fetch",
-        f"hindcast evalset build {name} --t0 {policy} --markets questions.csv",
-        *(remedy(model, arm, name) for model, arm in asked),
-        f"hindcast audit --eval-set {name}",
-        f"hindcast report --eval-set {name}",
-    ]
 
 
 def datasheet(gathered: Gathered) -> str:
@@ -121,6 +101,7 @@ def datasheet(gathered: Gathered) -> str:
         forecasts=gathered.given.forecasts.height,
         columns={name: frame.columns for name, frame in tables(gathered).items()},
         heights={name: frame.height for name, frame in tables(gathered).items()},
-        commands=commands(gathered),
+        commands=origin.commands(gathered.origin),
+        scope=origin.scope(gathered.origin),
         no_skill=[facts.name for facts in gathered.facts.values() if facts.no_skill],
     )

@@ -10,13 +10,17 @@ from rich.text import Text
 
 from hindcast_dagster.scoring.inputs import BASELINE
 from hindcast_dagster.scoring.query import Answer
+from hindcast_dagster.scoring.ranking import MIN_QUESTIONS
 
 Interval = Literal["percentile", "bca"]
 
 DASH: Final = "-"
 TREATED: Final = {"intersection": "left out", "half": "as 0.5"}
 SHORT: Final = {"question": "questions", "event": "events"}
-CAPTION: Final = "± sample SD over runs; u/f/m: unparsed, failed, missing; best arm of a model in bold."
+CAPTION: Final = (
+    "± sample SD over runs; u/f/m/r: unparsed, failed, missing, retried; as .5: Brier with what has no "
+    "probability counted as one half; best arm of a model in bold."
+)
 
 
 def percent(value: float | None, sd: float | None = None, *, digits: int = 1) -> str:
@@ -39,9 +43,9 @@ def _bare(value: float, digits: int) -> str:
 
 
 def best(cells: Sequence[dict[str, Any]]) -> set[tuple[str, str, str]]:
-    """Return (model, arm, column) of the best accuracy and Brier of each model that has more than one scored arm."""
+    """Return (model, arm, column) of the best accuracy and Brier of each model that has more than one ranked arm."""
     found: set[tuple[str, str, str]] = set()
-    scored = [row for row in cells if row["n"] and row["model"] != BASELINE]
+    scored = [row for row in cells if row["ranked"]]
     for model in {row["model"] for row in scored}:
         mine = [row for row in scored if row["model"] == model]
         for column, choose in (("accuracy", max), ("brier", min)) if len(mine) > 1 else ():
@@ -53,9 +57,10 @@ def best(cells: Sequence[dict[str, Any]]) -> set[tuple[str, str, str]]:
 def score_table(document: dict[str, Any]) -> RenderableType:
     """Return the score table of `scoring.build.score_document`; what is missing stands above it."""
     table = Table(title=f"Scores of {document['eval_set']}", caption=CAPTION, box=box.SIMPLE, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
     for name in ("model", "arm"):
         table.add_column(name, overflow="fold")
-    for name in ("runs", "n", "u/f/m", "accuracy %", "Brier", "|p-q|"):
+    for name in ("runs", "n", "u/f/m/r", "acc %", "Brier", "as .5"):
         table.add_column(name, justify="right", no_wrap=True)
     bold = best(document["cells"])
     previous = None
@@ -64,7 +69,19 @@ def score_table(document: dict[str, Any]) -> RenderableType:
             table.add_section()
         previous = row["model"]
         table.add_row(*_score_row(row, bold))
-    return Group(*(_missing_line(each) for each in document["missing"]), table)
+    return Group(*(_missing_line(each) for each in document["missing"]), table, *_unranked_line(document["cells"]))
+
+
+def _unranked_line(cells: Sequence[dict[str, Any]]) -> list[Text]:
+    """Return the cells whose scores stand on few or other questions, if there are any."""
+    names = [f"{row['model']}/{row['arm']} ({row['questions']} questions)" for row in cells if unranked(row)]
+    said = f"Not ranked, few or other questions: {', '.join(names)}."
+    return [Text(said, style="yellow")] if names else []
+
+
+def unranked(cell: dict[str, Any]) -> bool:
+    """Tell whether a model's cell has scores and yet no place in an order."""
+    return bool(cell["n"]) and cell["model"] != BASELINE and not cell["ranked"]
 
 
 def _score_row(row: dict[str, Any], bold: set[tuple[str, str, str]]) -> list[Text | str]:
@@ -76,10 +93,10 @@ def _score_row(row: dict[str, Any], bold: set[tuple[str, str, str]]) -> list[Tex
         Text(row["arm"]),
         str(row["runs"]),
         str(row["n"]),
-        f"{row['unparsed']}/{row['failed']}/{row['missing']}",
+        f"{row['unparsed']}/{row['failed']}/{row['missing']}/{row['retried']}",
         styled(percent(row["accuracy"], row["accuracy_sd"]), "accuracy"),
         styled(points(row["brier"], row["brier_sd"]), "brier"),
-        points(row["market_gap"]),
+        points(row["brier_imputed"]),
     ]
 
 
@@ -113,7 +130,10 @@ def comparison(document: dict[str, Any], *, interval: Interval) -> RenderableTyp
             f"{row['p']:.4f}",
             points(row["detectable"]),
         )
-    return Group(*(_missing_line(each) for each in document["missing"]), table)
+    clusters = max((row["clusters"] for row in rows), default=0)
+    said = f"Only {clusters} questions: an interval or a p from fewer than {MIN_QUESTIONS} says little."
+    few = [Text(said, style="yellow")] if clusters < MIN_QUESTIONS else []
+    return Group(*(_missing_line(each) for each in document["missing"]), *few, table)
 
 
 def answer(found: Answer) -> RenderableType:

@@ -12,6 +12,8 @@ Mode = Literal["light", "dark"]
 FONT: Final = "Inter, 'Helvetica Neue', Arial, sans-serif"
 WIDTH: Final = 560
 """Drawing width in pixels: legible when a phone shrinks the figure to its own width."""
+PADDING: Final = {"left": 22, "top": 5, "right": 26, "bottom": 5}
+"""Room for words whose font on the reader's machine is wider than the one that the renderer measured."""
 PNG_SCALE: Final = 2
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _CLIP: Final = re.compile(r"\bclip[0-9]+\b")
@@ -98,6 +100,7 @@ def config(mode: Mode) -> dict[str, Any]:
     return {
         "background": "transparent",
         "font": FONT,
+        "padding": PADDING,
         "view": {"stroke": None},
         "axis": text
         | {
@@ -118,6 +121,8 @@ def config(mode: Mode) -> dict[str, Any]:
             "titleFontWeight": "normal",
             "labelColor": palette.ink,
             "labelLimit": 220,
+            "columnPadding": 26,
+            "symbolSize": 90,
         },
         "header": text | {"labelFontSize": 12, "labelColor": palette.ink, "titleFontSize": 12},
         "text": {"color": palette.ink, "font": FONT, "fontSize": 12},

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 import polars as pl
 
 from hindcast_dagster.clock import iso
-from hindcast_dagster.report.gather import Audit, Gathered, NotMeasured
+from hindcast_dagster.report.absent import NotMeasured
+from hindcast_dagster.report.gather import Audit, Gathered
 from hindcast_dagster.report.tables.fields import name_of
 from hindcast_dagster.scoring.inputs import BASELINE
 
@@ -55,6 +56,8 @@ def _leaks(gathered: Gathered) -> Card:
     names = {"forecasts": "Forecasts", "documents": "Documents", "sightings": "Sightings"}
     names |= {"unverified": "Questions without a market to check", "imported": "Imported, seen unknown"}
     checked = [(word, f"{stats[name]:,}") for name, word in names.items() if name in stats]
+    if gone := stats.get("forgotten", {}).get("documents"):
+        checked.append(("Documents forgotten since (take-down), judged by instants that were kept", f"{gone:,}"))
     found = [(kind.replace("_", " "), f"{n:,}") for kind, n in by_kind.items()]
     text = (
         "Every document of every trace was looked up again in the corpus and held against its question's t0, by code "
@@ -64,8 +67,9 @@ def _leaks(gathered: Gathered) -> Card:
         return Card("leaks", "Leak audit", "bad", f"{rows.height:,} violations", text, checked + found)
     if unsure := stats.get("unverified"):
         return Card("leaks", "Leak audit", "warn", f"{unsure:,} questions could not be checked", text, checked)
-    if imported := stats.get("imported"):
-        return Card("leaks", "Leak audit", "warn", f"{imported:,} imported forecasts not vouched for", text, checked)
+    if (imported := stats.get("imported")) or gone:
+        said = f"{imported:,} imported forecasts not vouched for" if imported else f"{gone:,} documents forgotten since"
+        return Card("leaks", "Leak audit", "warn", said, text, checked)
     if stats.get("documents") == 0:
         return Card(
             "leaks", "Leak audit", "unknown", "No document was read", "No forecaster was handed a post.", checked

@@ -12,8 +12,9 @@ from hindcast_dagster.contracts.analysis import RUNS
 from hindcast_dagster.contracts.scores import CELLS
 from hindcast_dagster.forecast.arms import BUILT_IN
 from hindcast_dagster.forecast.records import BASELINE_ARMS
-from hindcast_dagster.scoring import metrics
+from hindcast_dagster.scoring import metrics, ranking
 from hindcast_dagster.scoring.inputs import Inputs
+from hindcast_dagster.scoring.pairs import Cell
 
 CELL: Final = ("model", "arm")
 NEUTRAL_BRIER: Final = 0.25
@@ -68,15 +69,19 @@ def cells(
         (row["model"], row["arm"]): row for row in spread(per_run, CELL, "accuracy", "brier").iter_rows(named=True)
     }
     parts = {(str(m), str(a)): part for (m, a), part in scored.partition_by(CELL, as_dict=True).items()}
+    ranked, _ = ranking.comparable(scored)
     rows = []
     for cell in sorted({*asked, *wanted}):
-        found = asked.get(cell, {"runs": 0, "present": 0, "unparsed": 0, "failed": 0})
+        found = asked.get(cell, dict.fromkeys(("runs", "present", "unparsed", "failed", "retried"), 0))
+        part = parts.get(cell, scored.clear())
         expected = inputs.questions.height * max(wanted.get(cell, 0), found["runs"])
         rows.append(
             {"model": cell[0], "arm": cell[1], "runs": found["runs"], "expected": expected}
             | {"unparsed": found["unparsed"], "failed": found["failed"], "missing": expected - found["present"]}
+            | {"retried": found["retried"], "imputed": inputs.questions.height * found["runs"] - part.height}
+            | {"ranked": Cell(*cell) in ranked, "brier_imputed": found.get("brier_imputed")}
             | _means(means.get(cell, {}))
-            | _pooled(parts.get(cell, scored.clear()))
+            | _pooled(part)
         )
     return CELLS.frame(rows)
 
@@ -84,7 +89,11 @@ def cells(
 def _asked(inputs: Inputs, per_run: pl.DataFrame) -> pl.DataFrame:
     present = inputs.forecasts.group_by(CELL, maintain_order=True).agg(pl.len().cast(pl.Int64).alias("present"))
     counts = per_run.group_by(CELL, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("runs"), pl.col("unparsed").sum(), pl.col("failed").sum()
+        pl.len().cast(pl.Int64).alias("runs"),
+        pl.col("unparsed").sum(),
+        pl.col("failed").sum(),
+        pl.col("repaired").sum().alias("retried"),
+        pl.col("brier_imputed").mean(),
     )
     return counts.join(present, on=CELL, how="inner")
 
@@ -98,6 +107,7 @@ def _pooled(part: pl.DataFrame) -> dict[str, Any]:
     priced = part["market_gap"].drop_nulls()
     return {
         "n": part.height,
+        "questions": part["question_id"].n_unique(),
         "brier_index": metrics.brier_index(p, y),
         "log_score": metrics.log_score(p, y),
         "market_gap": priced.mean() if priced.len() else None,

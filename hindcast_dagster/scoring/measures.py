@@ -1,6 +1,6 @@
 """Further measures of a cell, pooled over its runs: the `metrics` and `calibration` files of the score tables."""
 
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -8,7 +8,10 @@ from hindcast_dagster.contracts.analysis import CALIBRATION, EVENT_SUMS, METRICS
 from hindcast_dagster.scoring import metrics
 from hindcast_dagster.scoring.cells import CELL
 from hindcast_dagster.scoring.inputs import BASELINE, Inputs
+from hindcast_dagster.scoring.ranking import MIN_QUESTIONS
 
+SKILL_FLOOR: Final = 0.005
+"""Below this Brier of the market no skill is stated: one call in two hundred would turn the ratio over."""
 FORMS: tuple[metrics.Form, ...] = ("equal_width", "equal_mass")
 
 
@@ -33,15 +36,13 @@ def measures(given: Inputs, scored: pl.DataFrame) -> pl.DataFrame:
 
 def _quality(part: pl.DataFrame) -> dict[str, float | None]:
     p, y = part["prob_yes"], part["outcome"]
-    priced = part.filter(pl.col("price_at_t0").is_not_null())
     clean = part.filter(pl.col("beyond_cutoff") == "after")
     parts = metrics.murphy(p, y)
     named = {f"murphy_{name}": value for name, value in parts._asdict().items()} if parts else {}
     return {
         "baseline_score": metrics.baseline_score(p, y),
         "log_clipped": metrics.clipped_count(p),
-        "brier_skill": metrics.brier_skill(priced["prob_yes"], priced["outcome"], priced["price_at_t0"]),
-        "skill_n": priced.height,
+        **_skill(part.filter(pl.col("price_at_t0").is_not_null())),
         "ece_equal_width": metrics.ece(p, y, form="equal_width"),
         "ece_equal_mass": metrics.ece(p, y, form="equal_mass"),
         "sharpness": metrics.sharpness(p),
@@ -50,6 +51,18 @@ def _quality(part: pl.DataFrame) -> dict[str, float | None]:
         "clean_accuracy": metrics.accuracy(clean["prob_yes"], clean["outcome"]),
         **named,
     }
+
+
+def _skill(priced: pl.DataFrame) -> dict[str, float | None]:
+    """Return the skill against the market, with what it stands on; none from few questions or an all but sure market.
+
+    Skill divides by the market's Brier: one question that the market knew would read as minus thousands.
+    """
+    reference = metrics.brier(priced["price_at_t0"], priced["outcome"])
+    questions = priced["question_id"].n_unique()
+    told = reference is not None and reference >= SKILL_FLOOR and questions >= MIN_QUESTIONS
+    skill = metrics.brier_skill(priced["prob_yes"], priced["outcome"], priced["price_at_t0"]) if told else None
+    return {"brier_skill": skill, "skill_questions": questions, "market_brier": reference}
 
 
 def _economy(part: pl.DataFrame) -> dict[str, float | None]:

@@ -7,7 +7,6 @@ import polars as pl
 from hindcast_dagster.contracts.analysis import METRICS
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import CELLS, SCORED
-from hindcast_dagster.scoring.inputs import BASELINE
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import read_table
@@ -67,7 +66,7 @@ def _same_markets(store: Store, name: str, markets: set[str]) -> float | None:
 
 def _rows(store: Store, name: str, fraction: float) -> list[dict[str, Any]]:
     sealed = store.partition("score_tables", name).require()
-    cells = read_table(sealed, CELLS).filter((pl.col("model") != BASELINE) & (pl.col("n") > 0))
+    cells = read_table(sealed, CELLS).filter(pl.col("n") > 0)
     measured = read_table(sealed, METRICS, name="metrics.parquet")
     wide = measured.filter(pl.col("metric").is_in(["ece_equal_width", "brier_skill"])).pivot(
         on="metric", index=["model", "arm"], values="value"

@@ -13,7 +13,8 @@ import pytest
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.forecast.forecaster import Seen
 from hindcast_dagster.report import build as reporting
-from hindcast_dagster.report import page
+from hindcast_dagster.report import latency, page
+from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.gather import gather
 from hindcast_dagster.scoring import build, compare
 from hindcast_dagster.settings import load
@@ -193,6 +194,8 @@ def test_trust_cards_carry_the_counts(html):
 def test_every_figure_with_data_is_there_in_both_modes_and_as_png(world, html):
     names = {path.stem for path in (reporting.path_of(world, NAME).parent / "figures").glob("*.png")}
     assert {"headline", "topics", "topic_effects", "reliability", "scatter", "trajectory", "frontier"} <= names
+    assert "frontier_seconds" in names
+    assert "frontier_cost" not in names  # no model of this world has a price
     assert "sweep_brier" not in names  # one fraction is no sweep
     for name in names:
         figure = re.search(rf'id="figure-{name}">.*?</figure>', html, re.DOTALL)[0]
@@ -228,7 +231,29 @@ PARTS = {
     "Leak audit": "hindcast audit --eval-set small",
     "Price histories": "hindcast markets fetch",
     "Rationales and documents": "hindcast forecast run",
+    "Retrieval latency": "python benchmarks/retrieval.py --out DATA_ROOT/benchmarks/retrieval.json",
 }
+
+
+def latency_file(store, **changes):
+    """What `benchmarks/retrieval.py --out` writes (docs/archive.md), under the data root."""
+    row = {"partitions": 3, "median_ms": 41.5, "p95_ms": 77.0, "embedding_share": 0.62, "queries": 32, "rows": 26_514}
+    document = {
+        "table3": [row | {"partitions": 25, "median_ms": 123.4, "rows": 220_950, "p95_ms": 222.2}, row | changes],
+        "host": {
+            "cpus": 2,
+            "processor": "A CPU",
+            "load": 0.1,
+            "memory_gib": 23.4,
+            "model": "minilm",
+            "dimension": 1024,
+        },
+        "made_at": 1_764_500_000,
+        "search": [{"more": "than the report shows"}],
+    }
+    path = store.area("benchmarks", "retrieval.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
 
 
 def test_a_part_without_input_says_so_with_its_command_and_fills_in_when_it_is_there(store, settings):
@@ -254,12 +279,43 @@ def test_a_part_without_input_says_so_with_its_command_and_fills_in_when_it_is_t
     seal_audit(store)
     for each in made:
         journal(store, each, seen=seen_by)
+    latency_file(store)
     manifest = reporting.build(store, settings, eval_set=NAME)
     assert manifest.stats["not_measured"] == []
     full = reporting.path_of(store, NAME).read_text()
+    table = re.search(r'aria-label="Retrieval latency".*?</figure>', full, re.DOTALL)[0]
+    assert re.findall(r'scope="row"[^>]*>(\d+)<', table) == ["3", "25"]  # by months admitted, as in the paper
+    for text in (">26,514<", ">42<", ">123<", ">222<", ">62<", ">144 / 155<", ">836 / 944<"):
+        assert text in table
+    assert "A CPU, 2 cores" in full
     assert "Nothing leaked" in full
     assert "Arm minus zero-shot" in full
     assert "trajectory" in manifest.stats["figures"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"median_ms": -1}, "table3.1.median_ms"),
+        ({"median_ms": None}, "table3.1.median_ms"),
+        ({"median_ms": 900.0}, "p95_ms is below median_ms"),
+        ({"embedding_share": 62}, "table3.1.embedding_share"),
+        ({"partitions": 0}, "table3.1.partitions"),
+    ],
+)
+def test_a_benchmark_s_file_that_is_wrong_shows_no_number(store, changes, said):
+    latency_file(store, **changes)
+    found = latency.read(store)
+    assert isinstance(found, NotMeasured)
+    assert said in found.what
+    assert found.command == PARTS["Retrieval latency"]
+
+
+@pytest.mark.parametrize("data", ["", "{}", "[]", '{"table3": []', '{"table3": [], "host": {}, "made_at": 1}'])
+def test_a_benchmark_s_file_that_is_cut_or_empty_is_not_measured(store, data):
+    latency_file(store)
+    store.area("benchmarks", "retrieval.json").write_text(data)
+    assert isinstance(latency.read(store), NotMeasured)
 
 
 def test_an_audit_of_other_forecasts_does_not_vouch_for_these(store, settings):
@@ -537,6 +593,34 @@ def test_the_page_fits_a_phone_and_only_tables_scroll_sideways(opened):
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
     tab.locator("#browser tbody button").first.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+STICKING_OUT = """() => [...document.querySelectorAll('main *')]
+  .filter((node) => !node.closest('.scroll, svg, .panel') && node.getBoundingClientRect().right > innerWidth + 1)
+  .map((node) => node.outerHTML.slice(0, 80))"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("desktop", {"viewport": {"width": 1280, "height": 900}}),
+        ("dark", {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"}),
+        ("phone", {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}),
+        ("tablet", {"viewport": {"width": 820, "height": 1180}}),
+    ],
+)
+def test_nothing_sticks_out_of_the_page_and_every_picture_is_drawn(opened, tmp_path, name, options):
+    """REPORT_SCREENSHOTS=DIR keeps the pictures of the page that this test takes."""
+    tab = opened(**options)
+    tab.locator("#browser tbody button").first.click()
+    assert tab.evaluate(STICKING_OUT) == []
+    drawn = tab.evaluate("[...document.images].filter((i) => i.checkVisibility()).map((i) => i.naturalWidth)")
+    assert len(drawn) >= 7
+    assert all(width > 200 for width in drawn)
+    path = Path(os.environ.get("REPORT_SCREENSHOTS", tmp_path)) / f"report-{name}.png"
+    tab.screenshot(path=path, full_page=True)
+    assert path.stat().st_size > 50_000
 
 
 @pytest.mark.browser

@@ -143,6 +143,24 @@ def test_a_question_on_the_day_of_the_cutoff_lies_before_it(settings):
     assert cutoff == 1_704_067_200  # 2024-01-01: December 2023 may be known to its last second
 
 
+def test_the_clean_subset_holds_only_questions_after_the_model_s_cutoff(store, settings):
+    """llama-3-1-8b may know all of 2023: two of four questions lie before 2024."""
+    early = 1_704_067_200 - 86_400
+    rows = [question(n, outcome="Yes", t0=early if n < 2 else T0) for n in range(4)]
+    seal_questions(store, rows)
+    values = (1.0, 1.0, 0.4, 0.8)
+    answers = [forecast(n, p, model="llama-3-1-8b", t0=rows[n]["t0"]) for n, p in enumerate(values)]
+    seal_forecasts(store, answers)
+    score(store, settings)
+    found = dict(table(store, "metrics").select("metric", "value").iter_rows())
+    assert found["clean_n"] == 2
+    assert found["clean_brier"] == pytest.approx((0.36 + 0.04) / 2)
+    assert found["clean_accuracy"] == 0.5
+    strata = table(store, "strata").filter(pl.col("by") == "beyond_cutoff")
+    briers = dict(strata.select("stratum", "brier").iter_rows())
+    assert briers == {"before": 0.0, "after": pytest.approx(found["clean_brier"])}
+
+
 def test_bins_come_from_the_run_s_own_tally_and_zero_shot_stands_in_the_paired_one(store, settings):
     seal_questions(store, THREE)
     agent = [

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hindcast_dagster.errors import UsageError
+from hindcast_dagster.errors import InputRefused, NotReady, UsageError
 from hindcast_dagster.scoring import build, query
 from tests.score_world import noisy, question, seal_baselines, seal_forecasts, seal_questions
 
@@ -75,6 +75,55 @@ def test_what_is_no_select_over_the_views_is_refused(world, text):
     with pytest.raises(UsageError):
         query.run(world, text)
     assert secret_python_variable
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select no_such from score_tables", r'column "no_such" not found.*\(perhaps: "'),
+        ("selec 1", r'syntax error at or near "selec"\.'),
+        ("select 'abc", r"unterminated string literal, at `'abc`\."),
+        ("select * from score_table", r"no sealed table score_table: perhaps score_tables.*show tables"),
+        ("select * from qqq", r'no sealed table qqq; `hindcast sql "show tables"` lists them\.'),
+        ("select model, count(*) from score_tables", r'"model" must appear in the GROUP BY clause'),
+        ("select\n model,\n nope\nfrom score_tables", r"\(perhaps: .*\), at `nope` in line 3\."),
+        ("select abs('x')", r"function call \"abs\(STRING_LITERAL\)\".*, at `abs\('x'\)`\."),
+        ("select cast('x' as int)", r"[Cc]ould not convert string 'x' to INT32, at `cast\('x' as int\)`\."),
+        (
+            "select * from score_tables where arm = 3",
+            r"Could not convert|could not convert|Cannot compare|cannot compare",
+        ),
+        ("select nofun(1)", r"nofun does not exist, at `nofun\(1\)`|nofun does not exist\."),
+        ("select * from '/etc/passwd'", r"."),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_with_the_part_that_is(world, text, said):
+    with pytest.raises(UsageError, match=said) as refused:
+        query.run(world, text)
+    message = str(refused.value)
+    assert "\n" not in message
+    assert "Error:" not in message
+    assert "^" not in message
+    assert message.endswith(".")
+    assert len(message) < 300
+
+
+def file_of(world, table, *key, name="data.parquet"):
+    return world.partition(table, *key).require().path / name
+
+
+def test_a_table_that_lost_a_file_is_named_and_the_others_answer(world):
+    file_of(world, "zero_shot_forecasts", "toy-1b", "small").unlink()
+    with pytest.raises(NotReady, match=r"zero_shot_forecasts toy-1b / small has lost its file data.parquet"):
+        query.run(world, "select count(*) from zero_shot_forecasts")
+    assert query.run(world, "select count(*) from eval_set").rows == [(4,)]
+
+
+def test_a_table_with_a_changed_file_is_refused(world):
+    path = file_of(world, "score_tables", "small", name="runs.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputRefused, match="not what was sealed"):
+        query.run(world, "select * from SCORE_TABLES_RUNS")
 
 
 def test_a_select_cannot_read_a_table_s_neighbour_by_path(world):

@@ -9,7 +9,7 @@ import polars as pl
 
 from hindcast_dagster.report import theme
 from hindcast_dagster.report.gather import Gathered
-from hindcast_dagster.report.theme import Mode, arm_name, colours
+from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode, arm_name, colours
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET
 
 PANELS: Final = 6
@@ -47,8 +47,8 @@ def arm_order(frame: pl.DataFrame) -> list[str]:
 
 
 def best_cells(gathered: Gathered, *, with_market: bool) -> pl.DataFrame:
-    """Return at most PANELS cells, lowest Brier first."""
-    cells = gathered.cells.filter(pl.col("n") > 0).sort("brier")
+    """Return at most PANELS cells, those that may be ranked first, lowest Brier first."""
+    cells = gathered.cells.filter(pl.col("n") > 0).sort("ranked", "brier", descending=[True, False])
     market = (pl.col("model") == BASELINE) & (pl.col("arm") == MARKET)
     asked = cells.filter(pl.col("model") != BASELINE).head(PANELS - with_market)
     kept = pl.concat([asked, cells.filter(market)]) if with_market else asked
@@ -77,3 +77,37 @@ def labels(frame: pl.DataFrame, *, x: str, y: str) -> pl.DataFrame:
         if not any(near):
             kept.append(row)
     return pl.DataFrame(kept, schema=frame.schema)
+
+
+def brier_scale(values: list[float], *, room: float = 0.12) -> Any:
+    """Return a scale around Brier scores that ends at 0: padding alone would draw a score below it."""
+    import altair as alt
+
+    low, high = min(values), max(values)
+    spare = max(high - low, 0.02) * room
+    return alt.Scale(domain=[max(low - spare, 0), high + spare], nice=False)
+
+
+def named_points(shown: pl.DataFrame, mode: Mode, x: Any, y: Any, *, log: bool = False, below: Any = None) -> Any:
+    """Draw one mark per cell at (x, y), coloured by arm, with the model's name where there is room, over `below`.
+
+    A mark is hollow where the cell has no place in an order. Names stand on the side that has room.
+    """
+    import altair as alt
+
+    placed = shown.with_columns((pl.col("x").log() if log else pl.col("x")).alias("at"))
+    span = placed.select(((pl.col("at").min() + pl.col("at").max()) / 2).alias("middle"))["middle"][0]
+    room = labels(placed, x="at", y="y").select("model", "arm")
+    keep = ["name", "arm_name", "x", "y", "ranked", "right"]
+    placed = placed.with_columns((pl.col("at") > span).alias("right"))
+    colour = arm_colour(shown, mode)
+    points = alt.Chart(inline(placed.select(keep))).encode(x=x, y=y, color=colour)
+    dots = points.transform_filter("datum.ranked").mark_point(filled=True, size=100, opacity=0.9)
+    rings = points.transform_filter("!datum.ranked").mark_point(filled=False, size=90, strokeWidth=2)
+    named_rows = placed.join(room, on=["model", "arm"], how="semi").select(keep)
+    words = alt.Chart(inline(named_rows)).encode(x=x, y=y, text="name:N")
+    text = {"fontSize": 11, "dy": -7, "color": PALETTES[mode].muted}
+    left = words.transform_filter("!datum.right").mark_text(align="left", dx=6, **text)
+    right = words.transform_filter("datum.right").mark_text(align="right", dx=-6, **text)
+    layers = [*([] if below is None else [below]), dots, rings, left, right]
+    return alt.layer(*layers).properties(width=WIDTH - 110, height=260)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from hindcast_dagster.report import theme
-from hindcast_dagster.report.figures import cells, quality, questions
+from hindcast_dagster.report.figures import cells, frontier, quality, questions
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import Mode
 
@@ -61,11 +61,15 @@ def _spec(chart: Any, mode: Mode) -> dict[str, Any]:
     return spec | {"config": theme.config(mode)}
 
 
+FRONTIER: Final = "Dashed: the best Brier that can be had for so much."
 FIGURES: Final[dict[str, tuple[Draw, str, str | Callable[[Gathered], str]]]] = {
     "headline": (
         cells.headline,
         "Brier score by model and arm",
-        "Marks are means over runs, bars one sample SD over runs. Dashed lines: forecasters that ask no model.",
+        (
+            "Marks are means over runs, bars one sample SD over runs; a hollow mark answered few or other questions "
+            "and has no place in an order. Dashed lines: forecasters that ask no model."
+        ),
     ),
     "topics": (
         questions.topics,
@@ -103,11 +107,9 @@ FIGURES: Final[dict[str, tuple[Draw, str, str | Callable[[Gathered], str]]]] = {
         "Accuracy against knowledge cutoff",
         "Only models whose maker publishes a cutoff. A rise towards the right would hint at remembered outcomes.",
     ),
-    "frontier": (
-        cells.frontier,
-        "Brier against tokens",
-        "Prompt and reply tokens of one forecast, all its calls.",
-    ),
+    "frontier": (frontier.tokens, "Brier against tokens", f"Prompt and reply tokens of one forecast. {FRONTIER}"),
+    "frontier_seconds": (frontier.seconds, "Brier against seconds", f"Time in model calls of one forecast. {FRONTIER}"),
+    "frontier_cost": (frontier.money, "Brier against money", f"Only models with a price in the roster. {FRONTIER}"),
     "sweep_brier": (cells.sweep_brier, "Brier against lookback", "Means over runs, bands one sample SD."),
     "sweep_accuracy": (cells.sweep_accuracy, "Accuracy against lookback", "Means over runs, bands one sample SD."),
 }

@@ -1,10 +1,10 @@
-"""Figures with one mark per cell: Brier by model, accuracy against knowledge cutoff, cost, the lookback sweep."""
+"""Figures with one mark per cell: Brier by model, accuracy against knowledge cutoff, the lookback sweep."""
 
 from typing import Any, Final
 
 import polars as pl
 
-from hindcast_dagster.report.figures.base import arm_colour, inline, labels, named
+from hindcast_dagster.report.figures.base import arm_colour, brier_scale, inline, named, named_points
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET
@@ -27,20 +27,23 @@ def headline(gathered: Gathered, mode: Mode) -> Any:
     order = asked.sort("brier")["name"].unique(maintain_order=True).to_list()
     colour = arm_colour(pl.concat([asked.select("arm"), rules.select("arm")]), mode)
     y = alt.Y("name:N", sort=order, title=None)
-    x = alt.X("brier:Q", title="Brier score, lower is better", scale=alt.Scale(zero=False, padding=12))
-    keep = ["name", "arm_name", "brier", "low", "high"]
+    values = [*asked["low"], *asked["high"], *rules["brier"]]
+    x = alt.X("brier:Q", title="Brier score, lower is better", scale=brier_scale(values, room=0.05))
+    keep = ["name", "arm_name", "brier", "low", "high", "ranked"]
     points = alt.Chart(inline(asked.select(keep)))
     span = points.mark_rule(strokeWidth=2, opacity=0.35, color=PALETTES[mode].muted).encode(
         y=y, x=alt.X("min(brier):Q"), x2="max(brier):Q"
     )
     bars = points.mark_rule(strokeWidth=2).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour)
-    dots = points.mark_point(filled=True, size=110, opacity=1).encode(y=y, x=x, color=colour)
+    dots = points.transform_filter("datum.ranked").mark_point(filled=True, size=110, opacity=1)
+    rings = points.transform_filter("!datum.ranked").mark_point(filled=False, size=110, strokeWidth=2)
     lines = (
         alt.Chart(inline(rules.select("arm_name", "brier")))
         .mark_rule(strokeDash=[5, 4], strokeWidth=1.6)
         .encode(x=x, color=colour)
     )
-    return alt.layer(lines, span, bars, dots).properties(width=WIDTH - 130, height=max(ROW * len(order), 2 * ROW))
+    marks = [each.encode(y=y, x=x, color=colour) for each in (dots, rings)]
+    return alt.layer(lines, span, bars, *marks).properties(width=WIDTH - 130, height=max(ROW * len(order), 2 * ROW))
 
 
 def knowledge(gathered: Gathered, mode: Mode) -> Any:
@@ -56,52 +59,16 @@ def knowledge(gathered: Gathered, mode: Mode) -> Any:
     )
     x = alt.X("x:T", title="Knowledge cutoff", axis=alt.Axis(format="%b %Y", tickCount=5), scale=alt.Scale(padding=30))
     y = alt.Y("y:Q", title="Accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=14))
-    return _named_points(shown, mode, x, y)
-
-
-def frontier(gathered: Gathered, mode: Mode) -> Any:
-    """Draw Brier against tokens per forecast: what an arm's accuracy costs."""
-    import altair as alt
-
-    tokens = gathered.tables["metrics"].filter(pl.col("metric") == "tokens").select("model", "arm", "value")
-    cells = gathered.cells.filter(pl.col("n") > 0).join(tokens, on=["model", "arm"], how="inner")
-    shown = named(gathered, cells.filter(pl.col("value") > 0)).with_columns(
-        pl.col("value").alias("x"), pl.col("brier").alias("y")
-    )
-    if shown.height < 2:  # noqa: PLR2004 - one mark is no frontier
-        return None
-    scale = alt.Scale(type="log", nice=False, padding=24)
-    x = alt.X("x:Q", title="Tokens per forecast", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
-    y = alt.Y("y:Q", title="Brier score", scale=alt.Scale(zero=False, padding=16))
-    return _named_points(shown, mode, x, y, log=True)
-
-
-def _named_points(shown: pl.DataFrame, mode: Mode, x: Any, y: Any, *, log: bool = False) -> Any:
-    """Draw one mark per cell at (x, y), coloured by arm, with the model's name where there is room."""
-    import altair as alt
-
-    room = labels(shown.with_columns(pl.col("x").log() if log else pl.col("x")), x="x", y="y")
-    keep = ["name", "arm_name", "x", "y"]
-    named_rows = shown.join(room.select("model", "arm"), on=["model", "arm"], how="semi").select(keep)
-    dots = (
-        alt.Chart(inline(shown.select(keep)))
-        .mark_point(filled=True, size=100, opacity=0.9)
-        .encode(x=x, y=y, color=arm_colour(shown, mode))
-    )
-    names = (
-        alt.Chart(inline(named_rows))
-        .mark_text(align="left", dx=9, fontSize=11, color=PALETTES[mode].muted)
-        .encode(x=x, y=y, text="name:N")
-    )
-    return (dots + names).properties(width=WIDTH - 110, height=260)
+    return named_points(shown, mode, x, y)
 
 
 def _sweep_chart(gathered: Gathered, mode: Mode, metric: str, title: str, form: str) -> Any:
     import altair as alt
 
-    if not gathered.sweep.height:
+    kept = gathered.sweep.filter((pl.col("model") != BASELINE) | (pl.col("arm") == MARKET))
+    if not kept.height:
         return None
-    shown = named(gathered, gathered.sweep).with_columns(
+    shown = named(gathered, kept).with_columns(
         (pl.col(metric) - pl.col(f"{metric}_sd").fill_null(0)).alias("low"),
         (pl.col(metric) + pl.col(f"{metric}_sd").fill_null(0)).alias("high"),
         pl.col(metric).alias("value"),

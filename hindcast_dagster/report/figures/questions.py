@@ -5,8 +5,9 @@ from typing import Any, Final
 import polars as pl
 
 from hindcast_dagster.clock import iso
+from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.figures.base import arm_colour, best_cells, inline, named
-from hindcast_dagster.report.gather import Gathered, NotMeasured
+from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode
 from hindcast_dagster.scoring.inputs import BASELINE
 

@@ -5,8 +5,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from hindcast_dagster.report.gather import Gathered, NotMeasured
+from hindcast_dagster.report.absent import NotMeasured
+from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.tables.fields import (
+    DASH,
     Field,
     Group,
     Table,
@@ -18,6 +20,7 @@ from hindcast_dagster.report.tables.fields import (
     signed,
 )
 from hindcast_dagster.report.theme import arm_name
+from hindcast_dagster.scoring.ranking import MIN_QUESTIONS
 
 EFFECTS_NOTE: Final = (
     "Run i of the arm against run i of zero-shot on the same question. Sure when wrong: mean |p \N{MINUS SIGN} 0.5| of "
@@ -84,7 +87,7 @@ def comparisons(gathered: Gathered, family: str, title: str) -> Table:
     lines = {(row["a"], row["cluster"], row["missing"]): row for row in frame.iter_rows(named=True)}
     rows = [
         _comparison(gathered, row, lines[name, "event", "intersection"], lines[name, "question", "half"])
-        for (name, cluster, missing), row in sorted(lines.items(), key=lambda line: line[1]["difference"])
+        for (name, cluster, missing), row in sorted(lines.items(), key=_place)
         if (cluster, missing) == ("question", "intersection")
     ]
     columns = ["Pairs", "Questions", "Δ Brier", "95 % interval", "The same, BCa", "p", "p, Holm"]
@@ -94,28 +97,39 @@ def comparisons(gathered: Gathered, family: str, title: str) -> Table:
         [Group("", rows)],
         note="Below zero is better. Percentile intervals of 10,000 seeded resamples of whole questions, or of whole "
         "events; BCa corrects them for bias and skew; runs of a question stay together. Pairs: both answered. Δ, lost "
-        "as ½: a forecast that is not there counts as one half. Holm over the rows of this table. Detectable: the "
+        "as ½: a forecast that is not there counts as one half. Nothing is tested below "
+        f"{MIN_QUESTIONS} questions. Holm over the rows of this table. Detectable: the "
         "smallest true difference that this many questions would find 4 times in 5.",
         texts=2,
         wide=True,
     )
 
 
+def _place(line: tuple[Any, dict[str, Any]]) -> tuple[bool, float]:
+    """Return where a comparison stands: the largest gain first, what stands on few questions last."""
+    return line[1]["clusters"] < MIN_QUESTIONS, line[1]["difference"]
+
+
 def _comparison(gathered: Gathered, row: dict[str, Any], event: dict[str, Any], half: dict[str, Any]) -> list[Field]:
     model, _, arm = row["a"].rpartition("/")
-    return [
-        Field(name_of(gathered, model)),
-        Field(arm_name(arm)),
-        count(row["pairs"]),
-        count(row["clusters"]),
-        signed(row["difference"], 3, lower_is_better=True),
+    few = row["clusters"] < MIN_QUESTIONS
+    difference = signed(row["difference"], 3, lower_is_better=True)
+    tested = [
         interval(row["low"], row["high"], 3),
         interval(row["bca_low"], row["bca_high"], 3),
         Field(_p(row["p"])),
         Field(_p(row["p_holm"]), kind="strong" if row["p_holm"] < 0.05 else ""),  # noqa: PLR2004
         interval(event["low"], event["high"], 3),
+    ]
+    return [
+        Field(name_of(gathered, model)),
+        Field(arm_name(arm)),
+        count(row["pairs"]),
+        Field(f"{row['clusters']:,}", small="too few" if few else "", kind="warn" if few else ""),
+        Field(difference.text) if few else difference,
+        *([Field(DASH)] * len(tested) if few else tested),
         signed(half["difference"], 3, lower_is_better=True),
-        number(row["detectable"]),
+        Field(DASH) if few else number(row["detectable"]),
     ]
 
 

@@ -105,12 +105,6 @@ def grouped(gathered: Gathered, rows: Iterable[tuple[str, list[Field]]]) -> list
     return [Group(family, families[family]) for family in order]
 
 
-def per_cell(frame: pl.DataFrame, *values: pl.Expr) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return aggregates of a frame by (model, arm)."""
-    rows = frame.group_by("model", "arm", maintain_order=True).agg(*values).iter_rows(named=True)
-    return {(row["model"], row["arm"]): row for row in rows}
-
-
 def metric(gathered: Gathered, name: str) -> dict[tuple[str, str], float]:
     """Return one measure of the score tables by (model, arm)."""
     rows = gathered.tables["metrics"].filter(pl.col("metric") == name).select("model", "arm", "value").iter_rows()

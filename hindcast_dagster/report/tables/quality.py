@@ -1,4 +1,4 @@
-"""Calibration, value beyond the market, sums over events, cost, and the lookback sweep (table 7 of the paper)."""
+"""Calibration, value beyond the market, sums over events, and the lookback sweep (table 7 of the paper)."""
 
 import polars as pl
 
@@ -17,12 +17,18 @@ from hindcast_dagster.report.tables.fields import (
     signed,
 )
 from hindcast_dagster.report.theme import arm_name
-from hindcast_dagster.scoring.inputs import BASELINE
 
 
 def calibration(gathered: Gathered) -> Table:
     """Return calibration error in both forms, the Murphy parts and the logarithmic scores of every cell."""
-    names = ("ece_equal_width", "ece_equal_mass", "murphy_reliability", "murphy_resolution", "murphy_uncertainty")
+    names = (
+        "ece_equal_width",
+        "ece_equal_mass",
+        "murphy_reliability",
+        "murphy_resolution",
+        "murphy_uncertainty",
+        "murphy_within",
+    )
     values = {name: metric(gathered, name) for name in (*names, "sharpness", "baseline_score", "log_clipped")}
     rows = []
     for cell in by_family(gathered, gathered.cells.filter(pl.col("n") > 0)).iter_rows(named=True):
@@ -43,12 +49,12 @@ def calibration(gathered: Gathered) -> Table:
                 ],
             )
         )
-    columns = ["ECE, equal width", "ECE, equal mass", "Reliability", "Resolution", "Uncertainty", "Sharpness"]
+    columns = ["ECE, equal width", "ECE, equal mass", "Reliability", "Resolution", "Uncertainty", "Within", "Sharpness"]
     return Table(
         "Calibration",
         ["Model", "Arm", *columns, "Log score", "Baseline score", "Clipped", "Ties", "|p \N{MINUS SIGN} q|"],
         grouped(gathered, rows),
-        note="Ten bins. Brier = reliability \N{MINUS SIGN} resolution + uncertainty + a within-bin rest. Log score: "
+        note="Ten bins; Brier = reliability \N{MINUS SIGN} resolution + uncertainty + within bins. Log score: "
         "natural, clipped at 0.001 (Clipped counts such forecasts). Baseline score: 100 (log2 p + 1), always one half "
         "scores 0. Ties: forecasts of exactly one half, which count as No.",
         texts=2,
@@ -84,31 +90,6 @@ def blend(gathered: Gathered) -> Table:
         note="Logistic regression of the outcome on logit p (mean over runs) and logit q, errors clustered by event; "
         "Brier of predictions for events left out of the fit (5 folds). An interval of the weight that holds 0: the "
         "forecast adds nothing that the price did not know.",
-        texts=2,
-        wide=True,
-    )
-
-
-def economy(gathered: Gathered) -> Table:
-    """Return what one forecast of each cell costs."""
-    names = ("tokens_in", "tokens_out", "calls", "documents", "seconds", "cost")
-    values = {name: metric(gathered, name) for name in (*names, "trimmed_share")}
-    rows = []
-    for cell in by_family(gathered, gathered.cells.filter(pl.col("model") != BASELINE)).iter_rows(named=True):
-        key = (cell["model"], cell["arm"])
-        if key in values["calls"]:
-            digits = (0, 0, 1, 1, 1, 4)
-            fields = [number(values[name].get(key), places) for name, places in zip(names, digits, strict=True)]
-            cut = percent(values["trimmed_share"].get(key), 0)
-            model, arm = Field(name_of(gathered, key[0])), Field(arm_name(key[1]))
-            rows.append((key[0], [model, arm, number(cell["brier"]), *fields, cut]))
-    columns = ["Tokens in", "Tokens out", "Calls", "Documents", "Seconds", "US $", "Cut %"]
-    return Table(
-        "Cost of a forecast",
-        ["Model", "Arm", "Brier", *columns],
-        grouped(gathered, rows),
-        note="Means per forecast, failed ones included. US $ only where the roster has a price. Cut: share of "
-        "forecasts whose evidence had to be shortened to fit the context.",
         texts=2,
         wide=True,
     )

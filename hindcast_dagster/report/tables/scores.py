@@ -14,13 +14,14 @@ from hindcast_dagster.report.tables.fields import (
     metric,
     name_of,
     number,
-    per_cell,
     percent,
     signed,
 )
-from hindcast_dagster.report.terminal import best
+from hindcast_dagster.report.terminal import best, unranked
 from hindcast_dagster.report.theme import arm_name
-from hindcast_dagster.scoring.inputs import BASELINE, MARKET
+from hindcast_dagster.scoring.inputs import MARKET
+from hindcast_dagster.scoring.measures import SKILL_FLOOR
+from hindcast_dagster.scoring.ranking import MIN_QUESTIONS
 
 BINS: Final = ("strong", "weak", "none")
 STRATA_ORDER: Final = ("short", "medium", "long", "after", "before", "unknown")
@@ -31,12 +32,10 @@ def headline(gathered: Gathered) -> Table:
     bold = best(gathered.cells.to_dicts())
     bins = _bins(gathered)
     has_bins = bool(bins)
-    per_run = per_cell(gathered.tables["runs"], pl.col("repaired").sum(), pl.col("brier_imputed").mean())
-    skill = metric(gathered, "brier_skill")
+    skill = {name: metric(gathered, name) for name in ("brier_skill", "skill_questions", "market_brier")}
     rows = []
     for cell in by_family(gathered, gathered.cells).iter_rows(named=True):
         key = (cell["model"], cell["arm"])
-        more = per_run.get(key, {"repaired": 0, "brier_imputed": None})
         rows.append(
             (
                 cell["model"],
@@ -46,11 +45,11 @@ def headline(gathered: Gathered) -> Table:
                     percent(cell["accuracy"], 1, cell["accuracy_sd"], best=(*key, "accuracy") in bold),
                     *([bins.get((*key, label), Field(DASH)) for label in BINS] if has_bins else []),
                     number(cell["brier"], 3, cell["brier_sd"], best=(*key, "brier") in bold),
-                    number(more["brier_imputed"]),
+                    number(cell["brier_imputed"]),
                     number(cell["brier_index"], 1),
-                    signed(None if cell["arm"] == MARKET else skill.get(key), 2),
-                    Field(f"{cell['n']:,}", small=f"{cell['runs']} runs" if cell["runs"] > 1 else ""),
-                    _lost(cell, more["repaired"]),
+                    _skill(key, skill),
+                    _size(cell),
+                    _lost(cell),
                 ],
             )
         )
@@ -59,19 +58,45 @@ def headline(gathered: Gathered) -> Table:
         title="Scores",
         columns=[*columns, "Brier index", "Skill vs market", "n", "Lost"],
         groups=grouped(gathered, rows),
-        note="± is the sample SD over runs; best arm of a model in bold. S, W, N: accuracy where the run's own tally "
-        "found strong, weak or no evidence; zero-shot stands in the bins of the paired retrieval run. Lost: forecasts "
-        "without a probability (unparsed, failed, missing; r: read only after a repair); they are no forecasts and "
-        "have no score. Brier, lost as ½: the same with each of them counted as one half.",
+        note="± is the sample SD over runs; best arm of a model in bold, where its arms answered the same questions. "
+        "S, W, N: accuracy where the run's own tally found strong, weak or no evidence; zero-shot stands in the bins "
+        "of the paired retrieval run. Lost: forecasts without a probability (u unparsed, f failed, m missing); they "
+        "are no forecasts and have no score. r: retried, read only after a further prompt. Brier, lost as ½: the "
+        f"same with each lost forecast counted as one half. Skill is not stated below {MIN_QUESTIONS} questions, nor "
+        f"where the market's Brier is below {SKILL_FLOOR}: it would divide by almost nothing.",
         texts=2,
         wide=True,
     )
 
 
-def _lost(cell: dict[str, Any], repaired: int) -> Field:
-    parts = [f"{cell[name]} {name}" for name in ("unparsed", "failed", "missing") if cell[name]]
-    small = f"{repaired} r" if repaired else ""
-    return Field(", ".join(parts) or "0", small=small, kind="warn" if parts else "")
+def _skill(key: tuple[str, str], found: dict[str, dict[tuple[str, str], float]]) -> Field:
+    """Return the skill against the market, or why there is none; the market has none against itself."""
+    if key[1] == MARKET:
+        return Field(DASH)
+    if key in found["brier_skill"]:
+        return signed(found["brier_skill"][key], 2)
+    questions, market = found["skill_questions"].get(key, 0), found["market_brier"].get(key)
+    if market is None:
+        return Field(DASH)
+    few = questions < MIN_QUESTIONS
+    return Field(DASH, small=f"{questions:.0f} questions" if few else f"market {market:.4f}", kind="why")
+
+
+def _size(cell: dict[str, Any]) -> Field:
+    """Return n; its runs; and that the cell has no place in an order, where it has none."""
+    small = f"{cell['runs']} runs" if cell["runs"] > 1 else ""
+    if unranked(cell):
+        return Field(f"{cell['n']:,}", small=f"{small}, not ranked".removeprefix(", "), kind="warn")
+    return Field(f"{cell['n']:,}", small=small)
+
+
+def _lost(cell: dict[str, Any]) -> Field:
+    """Return how many forecasts of a cell have no probability, by what became of them, and how many were retried."""
+    lost = {name: cell[name] for name in ("unparsed", "failed", "missing") if cell[name]}
+    parts = [
+        f"{n:,} {name[0]}" for name, n in (lost | ({"retried": cell["retried"]} if cell["retried"] else {})).items()
+    ]
+    return Field(f"{sum(lost.values()):,}", small=", ".join(parts), kind="warn" if lost else "")
 
 
 def _bins(gathered: Gathered) -> dict[tuple[str, str, str], Field]:
@@ -84,7 +109,7 @@ def _bins(gathered: Gathered) -> dict[tuple[str, str, str], Field]:
 
 def per_run(gathered: Gathered) -> Table:
     """Return table 5 of the paper: accuracy and Brier of every run."""
-    runs = gathered.tables["runs"].filter(pl.col("model") != BASELINE)
+    runs = gathered.tables["runs"]
     numbers = sorted(runs["run"].unique().to_list())
     found = {(row["model"], row["arm"], row["run"]): row for row in runs.iter_rows(named=True)}
     rows = []
@@ -93,7 +118,15 @@ def per_run(gathered: Gathered) -> Table:
         fields = [part for row in each for part in (percent(row["accuracy"]), number(row["brier"]))]
         rows.append((model, [Field(name_of(gathered, model)), Field(arm_name(arm)), *fields]))
     columns = [column for run in numbers for column in (f"Acc {run}", f"Brier {run}")]
-    return Table("Every run", ["Model", "Arm", *columns], grouped(gathered, rows), texts=2, wide=True, fold=True)
+    return Table(
+        "Every run",
+        ["Model", "Arm", *columns],
+        grouped(gathered, rows),
+        note="Accuracy in %. A baseline has one run: it does not vary.",
+        texts=2,
+        wide=True,
+        fold=True,
+    )
 
 
 def bin_sizes(gathered: Gathered) -> Table:
@@ -111,7 +144,8 @@ def bin_sizes(gathered: Gathered) -> Table:
         "Coverage bins",
         ["Model", "Arm", "Strong", "Weak", "None", "Unbinned", "Total"],
         grouped(gathered, rows),
-        note="Mean questions per run. The label comes from each run's own tally, so a question can change bins.",
+        note="Mean questions per run. The label comes from each run's own tally, so a question can change bins. "
+        "Baselines keep no tally and stand in no bin.",
         texts=2,
         fold=True,
     )

@@ -155,7 +155,11 @@
     box.append(part("Forecasts", list));
     if (q.documents.length) {
       const ul = make("ul", null, "documents");
-      for (const [id, at, n] of q.documents) ul.append(make("li", `${id}  ${at.slice(0, 10)}  seen by ${n}`));
+      for (const [id, at, n] of q.documents) {
+        const li = make("li");
+        li.append(make("code", id), make("span", at.slice(0, 10)), make("span", `in ${n} forecasts`));
+        ul.append(li);
+      }
       const more = q.documents_total > q.documents.length ? `, ${q.documents.length} shown` : "";
       box.append(part(`Documents (${q.documents_total}${more})`, ul));
     }
@@ -197,6 +201,7 @@
     }
     let path = "";
     q.prices.forEach(([t, p], k) => { path += k ? `H${x(t).toFixed(1)}V${y(p).toFixed(1)}` : `M${x(t).toFixed(1)},${y(p).toFixed(1)}`; });
+    if (q.prices[q.prices.length - 1][0] < q.t0_s) path += `H${x(q.t0_s).toFixed(1)}`; // the last price stands until t0
     svg.append(shape("path", { d: path, fill: "none", stroke: "var(--warn)", "stroke-width": 1.8 }));
     svg.append(shape("line", { x1: x(q.t0_s), x2: x(q.t0_s), y1: top, y2: h - bottom, stroke: "var(--muted)", "stroke-dasharray": "3 3" }));
     for (const f of q.forecasts) {
