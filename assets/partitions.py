@@ -22,8 +22,11 @@ class Partitions(NamedTuple):
 
 
 def build(window: Window) -> Partitions:
-    """Return the partitions for a window of months (both ends included; Dagster's own end is exclusive)."""
-    first, last = window.months()
+    """Return the partitions for a window of months (both ends included; Dagster's own end is exclusive).
+
+    Without a last month the window ends with the current one, also in a process that runs into the next month.
+    """
+    first, last = window.first_month, window.last_month
     eval_sets = dg.DynamicPartitionsDefinition(name=EVAL_SETS)
     models = dg.DynamicPartitionsDefinition(name=MODELS)
     return Partitions(
@@ -35,5 +38,11 @@ def build(window: Window) -> Partitions:
     )
 
 
-def _monthly(first: str, last: str) -> dg.MonthlyPartitionsDefinition:
-    return dg.MonthlyPartitionsDefinition(start_date=first, end_date=clock.shift_month(last, 1), fmt="%Y-%m")
+def _monthly(first: str, last: str | None) -> dg.MonthlyPartitionsDefinition:
+    end = clock.shift_month(last, 1) if last else None
+    return dg.MonthlyPartitionsDefinition(
+        start_date=first,
+        end_date=end,
+        fmt="%Y-%m",
+        end_offset=1,  # without it the current month is no partition: Dagster waits for its end
+    )

@@ -46,9 +46,12 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256(b"%d:" % size + head + tail).hexdigest()[:32]
 
 
-def new_dumps(store: Store, seen: Mapping[str, str], *, now: float, settle_s: float) -> list[NewDump]:
+def new_dumps(
+    store: Store, seen: Mapping[str, str], *, now: float, settle_s: float, window: tuple[str, str]
+) -> list[NewDump]:
     """Return the dumps whose content differs from what `seen` ("<kind>/<month>" -> fingerprint) says was requested.
 
+    Months outside the `window` (first and last, both included) are no partitions and are left out.
     A file that changed within the last `settle_s` seconds is still being copied and is left for the next tick. Of two
     files for one month none is taken: the command line says which are meant. Without a word in `seen` (a fresh Dagster
     instance) a month that was sealed after its file was written counts as built: losing the history re-reads nothing.
@@ -57,6 +60,8 @@ def new_dumps(store: Store, seen: Mapping[str, str], *, now: float, settle_s: fl
     claimed = [(dump.kind, dump.month) for dump in dumps]
     found = []
     for dump in dumps:
+        if not window[0] <= dump.month <= window[1]:
+            continue
         if claimed.count((dump.kind, dump.month)) > 1 or now - dump.path.stat().st_mtime < settle_s:
             continue
         before = seen.get(f"{dump.kind}/{dump.month}")

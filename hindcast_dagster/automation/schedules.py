@@ -17,14 +17,19 @@ from resources.store import StorageRoot
     execution_timezone="UTC",
     description="Every day at 04:00 UTC: the markets and prices of this month and the last.",
 )
-def daily_markets(context: dg.ScheduleEvaluationContext) -> Any:
+def daily_markets(context: dg.ScheduleEvaluationContext, root: StorageRoot) -> Any:
     """Request this close month and the one before it: a market may resolve days after it closed."""
     today = clock.instant(context.scheduled_execution_time)
     this = clock.month_of(today)
-    return [
-        dg.RunRequest(partition_key=month, run_key=f"{month}:{clock.iso(today)[:10]}")
+    window = root.settings().window
+    wanted = [
+        month
         for month in (clock.shift_month(this, -1), this)
+        if window.first_close_month <= month <= (window.last_month or this)
     ]
+    if not wanted:
+        return dg.SkipReason(f"The window of close months ended with {window.last_month}.")
+    return [dg.RunRequest(partition_key=month, run_key=f"{month}:{clock.iso(today)[:10]}") for month in wanted]
 
 
 @dg.schedule(

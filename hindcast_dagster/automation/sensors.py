@@ -32,10 +32,11 @@ _MONTH_JOB = {"submissions": SUBMISSION_MONTH, "comments": COMMENT_MONTH}
 def new_dumps(context: dg.SensorEvaluationContext, root: StorageRoot) -> dg.SensorResult | dg.SkipReason:
     """Request the month of every dump that has not been requested with this content."""
     seen: dict[str, str] = json.loads(context.cursor or "{}")
-    settle = root.settings().automation.settle_s
-    found = decide.new_dumps(root.store(), seen, now=time.time(), settle_s=settle)
+    settings = root.settings()
+    settle, window = settings.automation.settle_s, settings.window.months()
+    found = decide.new_dumps(root.store(), seen, now=time.time(), settle_s=settle, window=window)
     if not found:
-        return dg.SkipReason("No dump is new or changed.")
+        return dg.SkipReason(f"No dump of {window[0]} to {window[1]} is new or changed.")
     requests = [
         dg.RunRequest(
             job_name=_MONTH_JOB[new.dump.kind],

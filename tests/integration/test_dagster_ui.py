@@ -147,7 +147,7 @@ def test_a_month_is_launched_and_succeeds(tab: Any, ui: Ui) -> None:
 
 def test_a_backfill_of_three_months_succeeds(tab: Any, ui: Ui) -> None:
     launch(tab, ui, f"[{MONTHS[1]}...{MONTHS[3]}]", "Launch backfill")
-    ui.wait("three months succeed", lambda: finished(ui, MONTHS))
+    ui.wait("three months succeed", lambda: finished(ui, MONTHS), limit_s=200)
     backfill = ui.wait("the backfill says that it is done", lambda: completed(ui))
     tab.goto(f"{ui.url}/runs/b/{backfill}")
     tab.get_by_text(backfill).first.wait_for()

@@ -7,12 +7,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets import partitions
 from assets.partitions import EVAL_SETS, MODELS
+from hindcast_dagster import clock
 from hindcast_dagster.automation import decide, schedules, sensors
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.definitions import build_definitions
-from hindcast_dagster.settings import load
+from hindcast_dagster.settings import Window, load
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table
 from resources.llm import LlmResource
@@ -76,7 +78,10 @@ class TestNewDumps:
         seal_month(store, "submissions", "2024-01")
         assert isinstance(tick(store), dg.SkipReason)
         os.utime(path, (time.time() + 60, time.time() + 60))
-        assert decide.new_dumps(store, {}, now=time.time() + 120, settle_s=0)[0].before is None
+        assert (
+            decide.new_dumps(store, {}, now=time.time() + 120, settle_s=0, window=("2024-01", "2024-01"))[0].before
+            is None
+        )
 
     def test_a_file_that_is_still_being_copied_waits(self, store: Store) -> None:
         put(store, "RS_2024-01.zst", age=1)
@@ -86,6 +91,13 @@ class TestNewDumps:
         put(store, "RS_2024-01.zst", b"a")
         put(store, "RS_2024-01.ndjson", b"b")
         assert isinstance(tick(store), dg.SkipReason)
+
+    def test_a_month_outside_the_window_is_no_partition_and_stops_nothing(self, store: Store) -> None:
+        put(store, "RS_2004-01.zst")
+        put(store, "RS_2024-01.zst")
+        result = tick(store)
+        assert isinstance(result, dg.SensorResult)
+        assert [request.partition_key for request in result.run_requests or []] == ["2024-01"]
 
     @pytest.mark.parametrize("name", ["RS_2024-13.zst", "notes.txt", "RS_2024-01.zst.part"])
     def test_other_files_are_nobodys_month(self, store: Store, name: str) -> None:
@@ -135,7 +147,8 @@ def test_roster_models_and_eval_sets_become_partitions(store: Store) -> None:
         dg.DagsterInstance.ephemeral() as instance,
         dg.build_sensor_context(instance=instance, resources=resources) as context,
     ):
-        result = SENSORS["partitions"](context)
+        result, repeated = SENSORS["partitions"](context), SENSORS["partitions"](context)
+        assert result.dynamic_partitions_requests == repeated.dynamic_partitions_requests  # a crash before the cursor
         by_name = {
             request.partitions_def_name: request.partition_keys for request in result.dynamic_partitions_requests
         }
@@ -151,11 +164,36 @@ def test_no_vintage_without_a_base(store: Store) -> None:
     assert decide.next_vintage(store, load(data_root=str(store.root), automation={"vintage_of": "main"})) is None
 
 
-def test_the_daily_look_takes_this_month_and_the_last() -> None:
+@pytest.mark.parametrize(
+    ("last_month", "asked"),
+    [(None, ["2025-12", "2026-01"]), ("2026-01", ["2025-12", "2026-01"]), ("2025-12", ["2025-12"]), ("2025-11", None)],
+)
+def test_the_daily_look_takes_this_month_and_the_last_of_the_window(
+    store: Store, last_month: str | None, asked: list[str] | None
+) -> None:
     from datetime import UTC, datetime
 
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2026, 1, 1, 4, tzinfo=UTC))
-    assert [request.partition_key for request in schedules.daily_markets(context)] == ["2025-12", "2026-01"]
+    store.root.mkdir(parents=True)
+    if last_month:
+        (store.root / "hindcast.toml").write_text(f'[window]\nlast_month = "{last_month}"\n', encoding="utf-8")
+    root = StorageRoot(data_root=str(store.root))
+    context = dg.build_schedule_context(
+        scheduled_execution_time=datetime(2026, 1, 1, 4, tzinfo=UTC), resources={"root": root}
+    )
+    result = schedules.daily_markets(context)
+    found = None if isinstance(result, dg.SkipReason) else [request.partition_key for request in result]
+    assert found == asked
+    known = build_definitions(root.settings()).resolve_job_def("market_month").partitions_def
+    assert known is not None
+    assert set(found or []) <= set(known.get_partition_keys())
+
+
+def test_an_open_window_holds_the_current_month_and_grows_without_a_restart() -> None:
+    from datetime import UTC, datetime
+
+    months = partitions.build(Window(first_month="2025-08")).close_months
+    assert months.get_partition_keys()[-1] == clock.month_of(clock.now())
+    assert months.get_partition_keys(current_time=datetime(2031, 3, 1, 0, 1, tzinfo=UTC))[-1] == "2031-03"
 
 
 def test_everything_is_off_until_someone_turns_it_on(store: Store) -> None:
