@@ -22,15 +22,17 @@ from hindcast_dagster.cli import main
 from hindcast_dagster.corpus import build as corpus
 from hindcast_dagster.corpus import ledger
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast import records, replay
 from hindcast_dagster.forecast.run import build as forecast
-from hindcast_dagster.leakage import audit
+from hindcast_dagster.leakage import audit, detective
+from hindcast_dagster.operation import redact
 from hindcast_dagster.operation.forget import forget
 from hindcast_dagster.report import build as report
 from hindcast_dagster.scoring import build as scoring
 from hindcast_dagster.scoring import compare
 from hindcast_dagster.settings import Settings, load
 from hindcast_dagster.storage import forgotten
+from hindcast_dagster.storage.journal import Journal
 from hindcast_dagster.storage.store import Store, open_store
 from tests import archive_world
 from tests.forecast_world import DAY, T0, Script, question, seal_eval_set
@@ -359,6 +361,79 @@ def test_killed_at_any_point_the_next_call_ends_the_work(
     forget(store, settings, [])  # not even the ids are needed again
     assert where(store, SECRET) == set()
     assert forget(store, settings, GONE).partitions == []
+
+
+class TestJournals:
+    """Whatever saw a forgotten document loses what may quote it, in every journal, and keeps its numbers."""
+
+    def forecast_file(self, store: Store) -> Path:
+        return min(store.area("journal", "retrieval_forecasts", "m", "small").glob("*.json"))
+
+    def test_probes_detectives_controls_and_superseded_forecasts(
+        self, world: tuple[Store, Settings, dict[str, Path]]
+    ) -> None:
+        store, settings, _ = world
+        forecast_file = self.forecast_file(store)
+        for place in (("retrieval_forecasts", "m", "small", "superseded"), ("leak_controls", "unsealed", "m", "small")):
+            store.area("journal", *place).mkdir(parents=True)
+            shutil.copy(forecast_file, store.area("journal", *place, forecast_file.name))
+        finding = {"yes": {}, "no": {}, "contrast": 0.5, "evidence_quality": "weak", "queries": {"yes": ["rockets"]},
+                   "blocks": [["t3_gone1", T0, "strong", None]], "economics": {"calls": 3}, "replies": [f"{SECRET}!"]}  # fmt: skip
+        other = {**finding, "blocks": [["t3_p1", T0, "strong", None]], "replies": ["another reply"]}
+        reply = json.dumps({"later_knowledge": "yes", "why": SECRET})
+        notes = [
+            {"kind": "document", "item": "t1_gone2", "reply": reply, "question": "q"},
+            {"kind": "rationale", "item": forecast_file.stem, "reply": reply, "question": "q"},
+            {"kind": "document", "item": "t3_p1", "reply": "kept", "question": "q"},
+        ]
+        written = [("coverage_probe", "2025-03", {"identity": {}, "finding": finding}),
+                   ("coverage_probe", "2025-03", {"identity": {}, "finding": other}),
+                   *(("leak_detective", "m", note) for note in notes)]  # fmt: skip
+        for number, (table, key, record) in enumerate(written):
+            Journal(store, table, key).write(f"{number:064x}", record)
+        assert where(store, SECRET) >= {"journal/coverage_probe", "journal/leak_detective", "journal/leak_controls"}
+        account = forget(store, settings, GONE)
+        assert where(store, SECRET) == set()
+        assert account.journal_units == 2 + 2 + 1 + 2
+        read = [Journal(store, table, key).read(f"{number:064x}") for number, (table, key, _) in enumerate(written)]
+        assert read[0]["finding"]["economics"] == {"calls": 3}
+        assert read[0]["finding"]["queries"] == {"yes": ["rockets"]}  # asked before anything was read
+        assert read[1]["finding"]["replies"] == ["another reply"]
+        assert [detective.verdict(each["reply"]) for each in read[2:4]] == ["yes", "yes"]
+        assert read[4]["reply"] == "kept"
+
+    def test_numbers_identity_and_what_was_seen_stay(self, world: tuple[Store, Settings, dict[str, Path]]) -> None:
+        store, settings, _ = world
+        before = {record.forecast_id: record for record in records.traces(store, "small")}
+        forget(store, settings, GONE)
+        after = {record.forecast_id: record for record in records.traces(store, "small")}
+        assert after.keys() == before.keys()
+        for name, record in after.items():
+            assert record.forecast.prob_yes == before[name].forecast.prob_yes
+            assert record.forecast.trace.documents() == before[name].forecast.trace.documents()
+            assert record.message_hashes == before[name].message_hashes
+            assert record.forecast.rationale == ""
+            calls = [step.detail for step in record.steps if step.kind == "call"]
+            assert all("reply" not in call and call["tokens_out"] > 0 for call in calls)
+
+    def test_a_replay_says_that_the_reply_is_gone(self, world: tuple[Store, Settings, dict[str, Path]]) -> None:
+        store, settings, _ = world
+        forget(store, settings, GONE)
+        with pytest.raises(replay.Diverged, match="forgotten"):
+            replay.of_stored(
+                store,
+                settings,
+                arm="retrieval",
+                model="m",
+                eval_set="small",
+                question=question(1),
+                run=1,
+                chat=Script(),
+            )
+
+    def test_numbers_are_what_is_left_of_anything(self) -> None:
+        value = {"a": 1, "b": "text", "c": [True, "text", {"d": 0.5, "e": None}], "f": {"g": "text"}}
+        assert redact.numbers(value) == {"a": 1, "c": [True, {"d": 0.5}], "f": {}}
 
 
 class TestCommand:
