@@ -15,10 +15,12 @@ Limit = Annotated[int | None, typer.Option(help="Only the first N questions.")]
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
-        no_args_is_help=True, help="Controls: what a leaky archive, or another market's evidence, does to the agent."
+        no_args_is_help=True,
+        help="Controls: what a leaky archive, another market's evidence, or late texts and votes do to the agent.",
     )
     group.command("unsealed")(unsealed)
     group.command("placebo")(placebo)
+    group.command("paper")(paper)
     group.command("effects")(effects)
     group.command("selection")(selection)
     group.command("detective")(detective)
@@ -48,6 +50,14 @@ def placebo(context: typer.Context, *, model: Model, eval_set: EvalSet, runs: Ru
     Example: hindcast control placebo --model qwen3-8b --eval-set first
     """
     _run(context.obj, kind="placebo", model=model, eval_set=eval_set, runs=runs, limit=limit)
+
+
+def paper(context: typer.Context, *, model: Model, eval_set: EvalSet, runs: Runs = None, limit: Limit = None) -> None:
+    """Show the agent the late texts and votes that strict mode keeps back, to measure what the mode is worth.
+
+    Example: hindcast control paper --model qwen3-8b --eval-set first
+    """
+    _run(context.obj, kind="paper", model=model, eval_set=eval_set, runs=runs, limit=limit)
 
 
 def effects(context: typer.Context, *, eval_set: EvalSet) -> None:
@@ -132,9 +142,13 @@ def _run(given: Context, **asked: Any) -> None:
 def _table(rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    table = Table("control", "model", "topic", "n", "accuracy", "of control", "Brier", "of control")
+    table = Table()
+    pairs = ("accuracy", "of control", "Brier", "of control", "documents", "of control")
+    for name in ("control", "model", "topic", "n", *pairs):
+        table.add_column(name, overflow="fold")
+    named = ("accuracy", "accuracy_control", "brier", "brier_control", "documents", "documents_control")
     for row in rows:
-        numbers = (row[name] for name in ("accuracy", "accuracy_control", "brier", "brier_control"))
+        numbers = (row[name] for name in named)
         table.add_row(row["kind"], row["model"], row["topic"] or "all", str(row["n"]), *(f"{x:.4f}" for x in numbers))
     return table
 

@@ -101,10 +101,10 @@ AUDIT: Final = Contract(
 
 CONTROLS: Final = Contract(
     name="control_effects",
-    version=1,
+    version=2,
     schema=pa.schema(
         [
-            column("kind", TEXT),  # unsealed | placebo
+            column("kind", TEXT),  # unsealed | placebo | paper
             column("model", TEXT),
             column("topic", TEXT),  # "": all of them
             column("n", pa.int64()),  # pairs (question, run) that the arm and its control both answered
@@ -112,6 +112,8 @@ CONTROLS: Final = Contract(
             column("accuracy_control", pa.float64()),
             column("brier", pa.float64()),
             column("brier_control", pa.float64()),
+            column("documents", pa.float64()),  # distinct documents that a forecast saw, mean over the pairs
+            column("documents_control", pa.float64()),
         ]
     ),
     primary_key=("kind", "model", "topic"),

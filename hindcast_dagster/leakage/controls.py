@@ -1,8 +1,9 @@
 """Control arms: the retrieval agent in a world that is wrong on purpose, to measure what a right one is worth.
 
 `unsealed` lets the agent read until some days after the close: how much a leaky archive would have bought. `placebo`
-gives it another market's evidence: what remains of retrieval's effect is prompt, not information. Both have a namespace
-of their own (`controls`): no control is ever ranked, audited as a forecast, or exported as one.
+gives it another market's evidence: what remains of retrieval's effect is prompt, not information. All have a namespace
+of their own (`controls`): no control is ever ranked, audited as a forecast, or exported as one. `paper` shows it the
+texts and votes of after t0 that strict mode keeps back, as the paper did: what that mode is worth, on the same pairs.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.forecast import arms, money, rows
 from hindcast_dagster.forecast.forecaster import Forecast, Forecaster
 from hindcast_dagster.forecast.job import Job, take_stock
-from hindcast_dagster.forecast.records import mode_of
+from hindcast_dagster.forecast.records import TraceRecord, mode_of
 from hindcast_dagster.forecast.tracing import TracedModel
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.leakage.placebo import Placebo, partners
@@ -30,12 +31,14 @@ from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table
 
-Kind = Literal["unsealed", "placebo"]
+Kind = Literal["unsealed", "placebo", "paper"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 TABLE: Final = "controls"
 ARM: Final = "retrieval"
 CODE_VERSION: Final = "1"
 DAYS: Final = 7
+PAPER: Final = "paper"
+VERSIONS: Final = {"placebo": "partners-1", PAPER: "paper-1"}
 
 ViewOf = Callable[[Archive, Question], ArchiveView]
 
@@ -83,18 +86,20 @@ def build(
     """Run a control of the retrieval agent over an eval set and seal the partition controls / kind / model / set.
 
     `days` after the close is where `unsealed` stands. Resumed like any forecast. `chat` and `archive` stand in for the
-    roster's and the store's. Raises `NotReady` when the eval set or its archive is missing, `UsageError` for a wrong
-    name.
+    roster's and the store's (for `paper` an archive in paper mode). Raises `NotReady` when the eval set or its archive
+    is missing, `UsageError` for a wrong name, or for `paper` when the settings are in that mode already.
     """
     if kind not in KINDS or days < 0:
         raise UsageError(f"A control is {' or '.join(KINDS)}, {days} days or more after the close; found {kind!r}.")
+    if kind == PAPER:
+        settings = _in_paper_mode(settings)
     sealed = frozen(store, eval_set)
     own = chat or _open(settings, model)
     resolved = load(store, eval_set)[: limit or settings.forecast.question_limit]
     view_of, asked = _world(kind, resolved, days)
     if not asked:
         raise NotReady(f"{eval_set} has no other event whose evidence could be a placebo: use a larger set.")
-    version = f"{days}d" if kind == "unsealed" else "partners-1"
+    version = f"{days}d" if kind == "unsealed" else VERSIONS[kind]
     job = ControlJob(
         arm=ControlArm(arms.make(arms.factory(ARM), model=TracedModel(own), settings=settings), kind, version),
         arm_name=f"{ARM}_{kind}",
@@ -121,9 +126,19 @@ def _world(kind: Kind, resolved: Sequence[ResolvedQuestion], days: int) -> tuple
     if kind == "unsealed":
         until = {one.question.id: Cutoff(one.close_at + days * DAY) for one in resolved}
         return (lambda archive, question: archive.at(until[question.id])), every
+    if kind == PAPER:
+        return (lambda archive, question: archive.at(question.t0)), every
     others: Mapping[str, Question] = partners(every)
     asked = tuple(question for question in every if question.id in others)
     return (lambda archive, question: Placebo(archive.at(question.t0), others[question.id])), asked
+
+
+def _in_paper_mode(settings: Settings) -> Settings:
+    if settings.archive.mode == PAPER:
+        raise UsageError(
+            "archive.mode is paper already: the difference is measured from forecasts made in strict mode."
+        )
+    return settings.model_copy(update={"archive": settings.archive.model_copy(update={"mode": PAPER})})
 
 
 def _open(settings: Settings, model: str) -> ChatModel:
@@ -135,7 +150,7 @@ def _open(settings: Settings, model: str) -> ChatModel:
 def _archive(store: Store, settings: Settings, pins: Sequence[Input]) -> Archive:
     from hindcast_dagster.archive.open import open_archive
 
-    return open_archive(store, settings, pins=pins)
+    return open_archive(store, settings, pins=pins, verify=True)
 
 
 async def _worked(work: Work, job: Job, model: ChatModel | None, concurrency: int) -> None:
@@ -146,6 +161,22 @@ async def _worked(work: Work, job: Job, model: ChatModel | None, concurrency: in
             await model.close()
 
 
+def late(found: Sequence[TraceRecord]) -> dict[str, int]:
+    """Return how many documents were shown with a text, and with votes, that are of after t0 or of unknown time.
+
+    Counted once per question, however many runs saw it.
+    """
+    texts: set[tuple[str, str]] = set()
+    votes: set[tuple[str, str]] = set()
+    for record in found:
+        for seen in (seen for step in record.steps for seen in step.seen):
+            if seen.text_as_of >= record.t0:
+                texts.add((record.question_id, seen.key))
+            if seen.engagement_shown and (seen.engagement_as_of is None or seen.engagement_as_of >= record.t0):
+                votes.add((record.question_id, seen.key))
+    return {"texts": len(texts), "votes": len(votes)}
+
+
 def _seal(store: Store, job: Job, kind: Kind, eval_input: Input, days: int | None) -> Manifest:
     found = [record for record in job.done.values() if record.question_id in job.every]
     stats: dict[str, Any] = rows.counts(found) | {
@@ -153,6 +184,8 @@ def _seal(store: Store, job: Job, kind: Kind, eval_input: Input, days: int | Non
         "days_after_close": days,
         "arm_version": job.arm.version,
         "questions": len({record.question_id for record in found}),
+        "archive_mode": job.archive_mode,
+        "late": late(found),
         "never_ranked": True,
     }
     ordered = sorted(found, key=lambda record: (record.question_id, record.run))

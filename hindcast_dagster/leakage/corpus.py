@@ -37,13 +37,16 @@ class Lookup(NamedTuple):
 
 
 def look_up(store: Store, keys: Collection[str], *, pins: Iterable[Input] = ()) -> Lookup:
-    """Look every id up in every sealed month: where a trace says a document lies is not believed."""
+    """Look every id up in every sealed month: where a trace says a document lies is not believed.
+
+    Raises `NotSealed` when a month is gone from which a pinned archive was made: what cannot be looked up is not red.
+    """
     pinned = dict(_pinned(store, pins))
     facts: dict[str, Facts] = {}
     months: list[Input] = []
     for kind, prefix in KINDS.items():
         wanted = sorted(key.removeprefix(prefix) for key in keys if key.startswith(prefix))
-        for month in store.sealed_keys(kind):
+        for month in sorted({*store.sealed_keys(kind), *(key for name, key in pinned if name == kind)}):
             sealed = _sealed(store, kind, month, pinned.get((kind, month)))
             months.append(sealed.as_input)
             for key, found in _month(sealed, kind, wanted):

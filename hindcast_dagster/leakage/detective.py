@@ -182,22 +182,26 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     said = {kind: [row["verdict"] for row in rows if row["kind"] == kind] for kind in ("document", "rationale")}
     leaks = [row["verdict"] == "yes" for row in rows if row["kind"] == "planted_leak"]
     clean = [row["verdict"] == "yes" for row in rows if row["kind"] == "planted_clean"]
-    flagged = sum(leaks) + sum(clean)
     exam = {
         "n": len(leaks) + len(clean),
-        "recall": sum(leaks) / len(leaks) if leaks else None,
-        "precision": sum(leaks) / flagged if flagged else None,
+        **_proportion("recall", sum(leaks), len(leaks)),
+        **_proportion("precision", sum(leaks), sum(leaks) + sum(clean)),
     }
     return {"documents": _share(said["document"]), "rationales": _share(said["rationale"]), "planted": exam}
 
 
-def _share(verdicts: Sequence[str]) -> dict[str, Any]:
-    """Return counts, the share of yes and its Wilson interval; unknown counts as not read, in neither number."""
+def _proportion(name: str, count: int, of: int) -> dict[str, float | None]:
+    """Return a share and its 95 % Wilson interval, all None of nothing: `name`, `name`_low, `name`_high."""
     from statsmodels.stats.proportion import proportion_confint
 
+    if not of:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    low, high = proportion_confint(count, of, method="wilson")
+    return {name: count / of, f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+def _share(verdicts: Sequence[str]) -> dict[str, Any]:
+    """Return counts, the share of yes and its Wilson interval; unknown counts as not read, in neither number."""
     counts = {name: verdicts.count(name) for name in VERDICTS}
-    read = counts["yes"] + counts["no"]
-    if not read:
-        return counts | {"share": None, "low": None, "high": None}
-    low, high = proportion_confint(counts["yes"], read, method="wilson")
-    return counts | {"share": counts["yes"] / read, "low": float(low), "high": float(high)}
+    found = _proportion("share", counts["yes"], counts["yes"] + counts["no"])
+    return counts | {"share": found["share"], "low": found["share_low"], "high": found["share_high"]}

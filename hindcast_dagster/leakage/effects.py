@@ -1,7 +1,8 @@
 """What the controls show: the retrieval arm and each control on the same pairs of question and run.
 
 Leak inflation is the unsealed control's accuracy minus the arm's; the placebo's distance to zero-shot is what retrieval
-owes to its prompt. Means of pairs, by model and by topic; intervals belong to the comparisons of `scoring`.
+owes to its prompt; the paper control's distance is what strict mode costs or saves, in documents and in Brier. Means
+of pairs, by model and by topic; intervals belong to the comparisons of `scoring`.
 """
 
 from collections.abc import Iterator
@@ -58,18 +59,22 @@ def _pairs(store: Store, eval_set: str) -> Iterator[tuple[str, str, Sealed, Seal
 def _rows(kind: str, model: str, arm: Sealed, control: Sealed, truth: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the effect over all topics, then by topic, on the pairs that both answered."""
     pairs = (
-        _answers(arm, "p").join(_answers(control, "c"), on=["question_id", "run"]).join(truth, on="question_id")
+        _answers(arm, "p", "documents")
+        .join(_answers(control, "c", "documents_control"), on=["question_id", "run"])
+        .join(truth, on="question_id")
     ).with_columns(accuracy=_correct("p"), accuracy_control=_correct("c"), brier=_brier("p"), brier_control=_brier("c"))
-    means = [pl.len().alias("n"), pl.col("accuracy", "accuracy_control", "brier", "brier_control").mean()]
+    names = ("accuracy", "accuracy_control", "brier", "brier_control", "documents", "documents_control")
+    means = [pl.len().alias("n"), pl.col(names).mean()]
     if pairs.height:
         yield {"kind": kind, "model": model, "topic": ALL} | pairs.select(means).row(0, named=True)
     for row in pairs.group_by("topic").agg(means).iter_rows(named=True):
         yield {"kind": kind, "model": model} | row
 
 
-def _answers(sealed: Sealed, name: str) -> pl.DataFrame:
+def _answers(sealed: Sealed, name: str, documents: str) -> pl.DataFrame:
     rows = read_table(sealed, FORECASTS).filter(pl.col("prob_yes").is_not_null())
-    return rows.select("question_id", "run", pl.col("prob_yes").alias(name))
+    seen = pl.col("documents").cast(pl.Float64).alias(documents)
+    return rows.select("question_id", "run", pl.col("prob_yes").alias(name), seen)
 
 
 def _correct(name: str) -> pl.Expr:

@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 from hindcast_dagster.archive.protocol import ArchiveView
 from hindcast_dagster.cli.main import app
 from hindcast_dagster.clock import Cutoff
+from hindcast_dagster.contracts.scores import CONTROLS
 from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.forecast import run as forecasting
 from hindcast_dagster.forecast.records import traces
 from hindcast_dagster.leakage import controls, effects
 from hindcast_dagster.leakage.placebo import Placebo, partners
 from hindcast_dagster.settings import load
+from hindcast_dagster.storage.tables import read_table
 from tests.forecast_world import DAY, T0, Script, question, seal_eval_set
 from tests.toy_archive import ToyArchive, document
 
@@ -104,7 +106,7 @@ def ran(store):
     settings = load(data_root=str(store.root), agent={"hits_per_query": 2})
     given = {"model": "scripted", "eval_set": "small", "runs": 1, "chat": script(), "archive": archive}
     forecasting.build(store, settings, arm="retrieval", **given)
-    for kind in controls.KINDS:
+    for kind in ("unsealed", "placebo"):
         controls.build(store, settings, kind=kind, **given)
     return store, settings, given
 
@@ -116,7 +118,7 @@ def test_effects_stand_beside_the_arm_on_the_same_pairs(ran):
     )
     assert shown.exit_code == 0, shown.output
     rows = {(row["kind"], row["topic"]): row for row in json.loads(shown.stdout)["effects"]}
-    assert set(rows) == {(kind, topic) for kind in controls.KINDS for topic in ("", "Other")}
+    assert set(rows) == {(kind, topic) for kind in ("unsealed", "placebo") for topic in ("", "Other")}
     placebo = rows["placebo", ""]
     assert placebo["n"] == 2
     assert (placebo["brier"], placebo["brier_control"]) == (pytest.approx(0.01), pytest.approx(0.25))
@@ -127,6 +129,29 @@ def test_a_control_is_in_no_trace_and_no_forecast_table(ran):
     assert {record.arm for record in traces(store, "small")} == {"retrieval"}
     assert not [table for table in store.tables() if table.endswith("_forecasts") and "retrieval_f" not in table]
     assert store.sealed_keys("controls") == [("placebo", "scripted", "small"), ("unsealed", "scripted", "small")]
+
+
+def test_paper_mode_is_worth_what_late_texts_told(store):
+    """One of two posts was edited after t0 and tells the outcome: paper mode shows it, and that is the difference."""
+    rows = [
+        document("z1", T0 - DAY, "Everybody in Zorba waits.", title="Zorba news"),
+        document("z2", T0 - DAY, "EDIT: it speaks of Zorba.", title="Zorba news", text_as_of=T0 + DAY),
+        document("z3", T0 - DAY, "Votes came late.", title="Zorba news", engagement_as_of=T0 + DAY),
+    ]
+    seal_eval_set(store, [question(1, text="Will Zorba win?", t0=Cutoff(T0))])
+    settings = load(data_root=str(store.root), agent={"hits_per_query": 3})
+    given = {"model": "scripted", "eval_set": "small", "runs": 1, "chat": script()}
+    forecasting.build(store, settings, arm="retrieval", archive=ToyArchive(rows), **given)
+    manifest = controls.build(store, settings, kind="paper", archive=ToyArchive(rows, mode="paper"), **given)
+    assert manifest.stats["late"] == {"texts": 1, "votes": 1}
+    assert manifest.stats["archive_mode"] == "paper/withhold"
+    effects.build(store, eval_set="small")
+    row = read_table(store.partition("control_effects", "small").require(), CONTROLS).row(0, named=True)
+    assert (row["kind"], row["n"], row["documents"], row["documents_control"]) == ("paper", 1, 2.0, 3.0)
+    assert (row["brier"], row["brier_control"]) == (pytest.approx(0.25), pytest.approx(0.01))
+    paper = load(data_root=str(store.root), archive={"mode": "paper"})
+    with pytest.raises(UsageError, match="is paper already"):
+        controls.build(store, paper, kind="paper", **given)
 
 
 def test_another_reach_under_the_same_name_is_refused(ran):

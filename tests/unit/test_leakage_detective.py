@@ -49,7 +49,10 @@ def test_what_it_reads_and_what_it_says(forecast, settings):
     assert 0 < documents["low"] < 0.25 < documents["high"] < 1
     assert (rationales["yes"], rationales["no"], rationales["unknown"]) == (1, 1, 1)
     assert rationales["share"] == 0.5, "unknown is neither leaked nor clean"
-    assert manifest.stats["planted"] == {"n": 2, "recall": 1.0, "precision": 1.0}
+    exam = manifest.stats["planted"]
+    assert (exam["n"], exam["recall"], exam["precision"]) == (2, 1.0, 1.0)
+    assert 0 < exam["recall_low"] < exam["recall_high"] == 1, "one planted leak proves little, and the interval says so"
+    assert 0 < exam["precision_low"] < exam["precision_high"] == 1
     calls = len(model.calls)
     again = detective.build(forecast, settings, model="second", eval_set=world.SET, chat=model)
     assert (len(model.calls), again.without_time()) == (calls, manifest.without_time())
@@ -60,6 +63,7 @@ def test_the_exam_tells_a_blind_and_a_nervous_detective_apart(forecast, settings
         model = Script(slug=name, answers={"call": json.dumps({"later_knowledge": word})})
         stats = detective.build(forecast, settings, model=name, eval_set=world.SET, chat=model).stats
         assert (stats["planted"]["recall"], stats["planted"]["precision"]) == (recall, precision)
+        assert (stats["planted"]["precision_low"] is None) == (precision is None)
 
 
 @pytest.mark.parametrize(
