@@ -36,8 +36,8 @@ class ToyEmbedder:
     def queries(self, texts: Sequence[str]) -> np.ndarray:
         return np.array([unit(text) for text in texts], dtype=np.float32).reshape(-1, DIMENSION)
 
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
+    def truncated(self, texts: Sequence[str]) -> int:
+        return sum(len(text.split()) > self.identity.max_tokens for text in texts)
 
     def close(self) -> None:
         pass

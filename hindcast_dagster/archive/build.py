@@ -9,11 +9,13 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hindcast_dagster import keys
 from hindcast_dagster.archive import table
 from hindcast_dagster.archive.columns import write_columns
+from hindcast_dagster.archive.documents import write_documents
 from hindcast_dagster.archive.embedding import open_embedder
 from hindcast_dagster.archive.integrity import damage, write_checksums
 from hindcast_dagster.archive.month import COMMENT_INDEX, SCHEMA_VERSION, SUBMISSION_INDEX
@@ -22,7 +24,7 @@ from hindcast_dagster.archive.vectors import write_vectors
 from hindcast_dagster.clock import month_end, month_start
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.corpus.health import check
-from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.errors import InputRefused, NotReady
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Check, Manifest, content_version
 from hindcast_dagster.storage.store import NotSealed, Sealed, Store
@@ -33,13 +35,13 @@ if TYPE_CHECKING:
 
     from hindcast_dagster.archive.embedding import Vectors
 
-CODE_VERSION: Final = "archive/1"
+CODE_VERSION: Final = "archive/2"
 TABLES: Final = {"submissions": SUBMISSION_INDEX, "comments": COMMENT_INDEX}
 
 Progress = Callable[[float, float | None, str], None]
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
     """A month to build: its corpus partition, its rows, what identifies the content, and what the manifest tells."""
 
     kind: str
@@ -66,7 +68,7 @@ def build_submissions(
     work = store.area("work", "embedding", month)
     result = embed(embedder, texts, folder=work, progress=progress)
     job.stats.update(embedding=embedder.identity.as_dict(), truncated=result.truncated)
-    manifest = _seal(store, job, vectors=result.vectors)
+    manifest = seal_job(store, job, vectors=result.vectors)
     shutil.rmtree(work, ignore_errors=True)
     return manifest
 
@@ -77,7 +79,7 @@ def build_comments(
     """Index a month of comments; they are looked up, not searched, so they have no vectors."""
     del settings
     job = _job(store, kind="comments", month=month, accept_hollow=accept_hollow)
-    manifest = _already(store, job) or _seal(store, job, vectors=None)
+    manifest = _already(store, job) or seal_job(store, job, vectors=None)
     if progress is not None:
         progress(manifest.rows, manifest.rows, "comments indexed")
     return manifest
@@ -88,7 +90,7 @@ def document_text(title: str | None, text: str) -> str:
     return f"{title or ''}\n{text}".strip()
 
 
-def _job(store: Store, *, kind: str, month: str, accept_hollow: bool) -> _Job:
+def _job(store: Store, *, kind: str, month: str, accept_hollow: bool) -> Job:
     """Read the corpus month and what identifies its content. Raises `NotSealed`, `HollowMonth`, `InputRefused`."""
     source = store.partition(kind, keys.month(month)).require(
         made_by=f"hindcast corpus build --month {month} --kind {kind}"
@@ -98,9 +100,18 @@ def _job(store: Store, *, kind: str, month: str, accept_hollow: bool) -> _Job:
             f"{kind} {month} is hollow: too few of its rows were fetched again after they settled, so the filters have "
             "emptied it. Use another dump, or build it knowingly with --accept-hollow."
         )
+    return _job_of(source, month=month, kind=kind, stats={"accepted_hollow": accept_hollow})
+
+
+def corpus_job(store: Store, *, kind: str, month: str) -> Job:
+    """Return the job of a month whatever its health: for sealing again what was sealed before. Raises `NotSealed`."""
+    return _job_of(store.partition(kind, month).require(), month=month, kind=kind, stats={})
+
+
+def _job_of(source: Sealed, *, month: str, kind: str, stats: dict[str, Any]) -> Job:
     frame = _rows(source, month=month, kind=kind)
     identity = {"rows": _digest(frame), "input": source.manifest.version, "code": CODE_VERSION}
-    return _Job(kind, source, frame, identity, {"accepted_hollow": accept_hollow})
+    return Job(kind, source, frame, identity, stats)
 
 
 def _digest(frame: "pl.DataFrame") -> str:
@@ -134,7 +145,7 @@ def _rows(source: Sealed, *, month: str, kind: str) -> "pl.DataFrame":
     return frame
 
 
-def _already(store: Store, job: _Job) -> Manifest | None:
+def _already(store: Store, job: Job) -> Manifest | None:
     """Return the sealed month if it has this content and is undamaged; clear the way for a rebuild if it is not."""
     partition = store.partition(TABLES[job.kind], *job.source.manifest.key)
     manifest = partition.manifest_or_none()
@@ -148,13 +159,23 @@ def _already(store: Store, job: _Job) -> Manifest | None:
     return None
 
 
-def _seal(store: Store, job: _Job, *, vectors: "Vectors | None") -> Manifest:
+def lay(path: Path, frame: "pl.DataFrame", *, kind: str, vectors: "Vectors | None") -> int:
+    """Write every file of a month below `path` and return the version of its table."""
+    version = table.write(path, frame, kind=kind, vectors=vectors)
+    write_documents(path, frame)
+    write_columns(path, frame)
+    if vectors is not None:
+        write_vectors(path, vectors)
+    write_checksums(path)
+    return version
+
+
+def seal_job(store: Store, job: Job, *, vectors: "Vectors | None") -> Manifest:
+    """Write, index, verify and seal a month, unless its corpus month has been sealed anew without some document."""
+    if store.partition(job.kind, *job.source.manifest.key).require().manifest.version != job.source.manifest.version:
+        raise NotReady(f"{job.kind} {job.source.manifest.key[0]} was rebuilt meanwhile: run the same command again.")
     with store.partition(TABLES[job.kind], *job.source.manifest.key).draft() as draft:
-        version = table.write(draft.path, job.frame, kind=job.kind, vectors=vectors)
-        write_columns(draft.path, job.frame)
-        if vectors is not None:
-            write_vectors(draft.path, vectors)
-        write_checksums(draft.path)
+        version = lay(draft.path, job.frame, kind=job.kind, vectors=vectors)
         return draft.seal(
             rows=job.frame.height,
             schema_version=SCHEMA_VERSION,
@@ -166,10 +187,10 @@ def _seal(store: Store, job: _Job, *, vectors: "Vectors | None") -> Manifest:
         )
 
 
-def _checks(job: _Job, *, embedded: bool) -> list[Check]:
+def _checks(job: Job, *, embedded: bool) -> list[Check]:
     """Return what was proved before sealing; each of these raises when it does not hold."""
     checks = [
-        Check(name="row_count_and_distinct_ids", passed=True, detail=f"{job.frame.height} rows"),
+        Check(name="rows_read_back_and_distinct_ids", passed=True, detail=f"{job.frame.height} rows"),
         Check(name="indexes_cover_all_rows", passed=True),
         Check(name="predicate_self_test", passed=True),
     ]

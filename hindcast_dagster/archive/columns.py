@@ -5,6 +5,7 @@ row numbers here in microseconds, so that one query goes to the one table that h
 """
 
 import json
+from bisect import bisect_left
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -146,21 +147,27 @@ class Columns:
         return found
 
     @cached_property
-    def _authors(self) -> Any:
-        return pa.ipc.open_file(pa.memory_map(str(self._folder / AUTHORS))).read_all()["author"]
+    def _authors(self) -> tuple["NDArray[np.int64]", memoryview]:
+        """Where each sorted name begins and ends, and their bytes: Arrow's own layout, mapped and not decoded."""
+        import numpy as np
+
+        names = pa.ipc.open_file(pa.memory_map(str(self._folder / AUTHORS))).read_all()["author"]
+        if not len(names):
+            return np.zeros(1, dtype=np.int64), memoryview(b"")
+        _, offsets, data = names.chunk(0).buffers()
+        return np.frombuffer(offsets, dtype=np.int64, count=len(names) + 1), memoryview(data)
 
     def author_code(self, author: str) -> int | None:
         """Return the position of an author, or None. Exact; bisects the sorted names."""
         wanted = author.encode("utf-8", "surrogatepass")
-        low, high = 0, len(self._authors)
-        while low < high:
-            middle = (low + high) // 2
-            if self._authors[middle].as_py().encode() < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        found = low < len(self._authors) and self._authors[low].as_py().encode() == wanted
-        return low if found else None
+        offsets, data = self._authors
+
+        def name(code: int) -> bytes:
+            return bytes(data[offsets[code] : offsets[code + 1]])
+
+        every = range(len(offsets) - 1)
+        found = bisect_left(every, wanted, key=name)
+        return found if found in every and name(found) == wanted else None
 
     def rows_of_id(self, bare: str) -> "NDArray[np.int32]":
         """Return the row of an id: none or one."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MINILM: Final = "minilm"
 NORM_TOLERANCE: Final = 1e-3
+TOKENS_PER_CHARACTER: Final = 4  # at most: a character is at most four bytes or three letters
+CHARACTERS_PER_TOKEN: Final = 32  # no ordinary text has so many: a prefix of that length tells whether it is cut
 
 
 class EmbeddingRefused(InputRefused):
@@ -72,8 +74,8 @@ class Embedder(Protocol):
         """Embed search queries, with the model's query prompt; (n, dimension) float32 of unit length."""
         ...
 
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut."""
+    def truncated(self, texts: Sequence[str]) -> int:
+        """Return how many texts are longer than the model reads."""
         ...
 
     def close(self) -> None:
@@ -115,10 +117,17 @@ class SentenceEmbedder:
             vectors = self._model.encode_query(list(texts), **self._arguments(pooled=False))
         return checked(vectors, self.identity.dimension, count=len(texts))
 
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens, special ones included."""
-        found = self._model.tokenizer(list(texts), truncation=False, verbose=False, return_attention_mask=False)
-        return [len(ids) for ids in found["input_ids"]]
+    def truncated(self, texts: Sequence[str]) -> int:
+        """Count texts that are cut, special tokens included.
+
+        Only texts that can be too long are read again, and no further than is needed to know.
+        """
+        most = self.identity.max_tokens
+        suspects = [text[: CHARACTERS_PER_TOKEN * most] for text in texts if len(text) > most // TOKENS_PER_CHARACTER]
+        if not suspects:
+            return 0
+        found = self._model.tokenizer(suspects, truncation=False, verbose=False, return_attention_mask=False)
+        return sum(len(ids) > most for ids in found["input_ids"])
 
     def close(self) -> None:
         """Stop the pool."""

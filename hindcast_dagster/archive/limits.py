@@ -1,5 +1,6 @@
 """Arguments of the tools: limits are clamped with a note, what has no meaning is refused with a sentence."""
 
+import re
 from typing import Final, NamedTuple
 
 from hindcast_dagster import keys
@@ -12,6 +13,12 @@ LIMIT: Final = ("limit", 1, 500)
 POSTS: Final = ("posts", 0, 100)
 COMMENTS: Final = ("comments", 0, 100)
 QUERY_CHARACTERS: Final = 8_000  # far more than any query model reads
+ADDRESS_CHARACTERS: Final = 1_000
+_ADDRESS: Final = re.compile(
+    r"(?:(?:https?://)?(?:[a-z]+\.)?reddit\.com)?(?:/(?:r|u|user)/[^/?#]+)?/comments/(?P<post>[0-9a-z]{1,13})"
+    r"(?:/[^/?#]*(?:/(?P<comment>[0-9a-z]{1,13}))?)?/?(?:[?#].*)?"
+    r"|(?:https?://)?redd\.it/(?P<short>[0-9a-z]{1,13})/?"
+)
 PREFIXES: Final = {"submission": "t3_", "comment": "t1_"}
 
 
@@ -32,12 +39,16 @@ def clamp(value: object, bounds: tuple[str, int, int]) -> Clamped:
 
 
 def document_id(value: object, *, kind: str) -> str:
-    """Return a bare id. Raises `UsageError` for an id of the other kind or no id at all."""
+    """Return a bare id, also of a pasted address. Raises `UsageError` for an id of the other kind or no id at all."""
     for other, prefix in PREFIXES.items():
         if other != kind and isinstance(value, str) and value.startswith(prefix):
             raise UsageError(f"{value!r:.80} is the id of a {other}; a {kind} id begins with {PREFIXES[kind]}.")
+    if isinstance(value, str) and (address := _ADDRESS.fullmatch(value.strip()[:ADDRESS_CHARACTERS])):
+        value = (address["post"] or address["short"]) if kind == "submission" else address["comment"]
+        if value is None:
+            raise UsageError(f"{address[0]!r:.80} is the address of a post; that of a comment ends with its id.")
     if not isinstance(value, str) or len(value) > 64:  # noqa: PLR2004 - no id is longer; do not echo a megabyte
-        raise UsageError(f"A Reddit {kind} id is text of at most 13 of 0-9 a-z; found {value!r:.80}.")
+        raise UsageError(f"A Reddit {kind} id is text of at most 13 of 0-9 a-z, or an address; found {value!r:.80}.")
     return keys.reddit_id(value, kind=f"{kind} id")
 
 

@@ -5,13 +5,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from hindcast_dagster.archive.columns import Columns
+from hindcast_dagster.archive.documents import Documents
 from hindcast_dagster.archive.embedding import ModelIdentity
-from hindcast_dagster.archive.predicate import Predicate, one_of
+from hindcast_dagster.archive.predicate import Predicate
 from hindcast_dagster.archive.protocol import DocType, Document
-from hindcast_dagster.archive.table import ROW, LanceTable
+from hindcast_dagster.archive.table import LanceTable
 from hindcast_dagster.archive.vectors import Vectors32
-from hindcast_dagster.errors import InputRefused
-from hindcast_dagster.storage.store import Sealed
+from hindcast_dagster.clock import LATEST
+from hindcast_dagster.errors import HindcastError, InputRefused
+from hindcast_dagster.storage.lease import Lease
+from hindcast_dagster.storage.store import NotSealed, Sealed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,9 +24,12 @@ if TYPE_CHECKING:
 
 SUBMISSION_INDEX: Final = "submission_index"
 COMMENT_INDEX: Final = "comment_index"
-SCHEMA_VERSION: Final = "archive/1"
-STORED: Final = tuple(name for name in Document.__dataclass_fields__ if name not in {"doc_type", "month", "withheld"})
+SCHEMA_VERSION: Final = "archive/2"
 DOC_TYPES: Final[dict[str, DocType]] = {SUBMISSION_INDEX: "submission", COMMENT_INDEX: "comment"}
+
+
+class StoreDisagrees(HindcastError):
+    """A month's documents are not the rows that the columns beside them hold: the partition is damaged."""
 
 
 class Month:
@@ -39,7 +45,12 @@ class Month:
         self.manifest, self.month, self.rows = manifest, manifest.key[0], manifest.rows
         self.columns = Columns(sealed.path, month=self.month, rows=self.rows)
         self.table = LanceTable(sealed.path, version=int(manifest.stats["lance_version"]))
+        self.documents = Documents(sealed.path, rows=self.rows)
         self._path = sealed.path
+        try:
+            self._lease = Lease(sealed.path)  # a rebuild leaves it on disk as long as this month is open
+        except FileNotFoundError as error:
+            raise NotSealed(f"{sealed.path} was rebuilt and removed while it was being opened: try again.") from error
 
     @cached_property
     def identity(self) -> ModelIdentity:
@@ -66,17 +77,36 @@ class Month:
         return None if predicate.admits_all(self.columns) else predicate.mask(self.columns)
 
     def fetch(self, rows: "Rows", predicate: Predicate) -> dict[int, Document]:
-        """Return the documents at some row numbers that satisfy the predicate, by row number."""
-        if not len(rows):
-            return {}
-        where = predicate.sql(self.columns, one_of(ROW, [int(row) for row in rows]))
-        return {found[ROW]: self._document(found) for found in self.table.rows(where, limit=len(rows))}
+        """Return the documents at some row numbers that satisfy the predicate, by row number.
+
+        What is returned must carry the id and the times that the predicate looked at; raises `StoreDisagrees` when it
+        does not.
+        """
+        import numpy as np
+
+        legal = np.unique(rows[predicate.mask(self.columns, rows)]).tolist() if len(rows) else []
+        found = dict(zip(legal, map(self._document, self.documents.take(legal) if legal else ()), strict=True))
+        for row, document in found.items():
+            if not self._agrees(row, document):
+                raise StoreDisagrees(
+                    f"Row {row} of {self.month} is not the row that the columns beside it name: rebuild that month "
+                    f"with `hindcast archive build --month {self.month}`."
+                )
+        return found
+
+    def _agrees(self, row: int, found: Document) -> bool:
+        """Return whether a document is the row that was selected: the same id, the same times."""
+        columns, votes = self.columns, LATEST if found.engagement_as_of is None else found.engagement_as_of
+        return (
+            found.id.encode() == columns.ids[row]
+            and found.created_at == columns.created_at[row]
+            and found.text_as_of == columns.text_as_of[row]
+            and votes == columns.engagement_as_of[row]
+        )
 
     def nearest(self, vector: Any, predicate: Predicate, *, k: int, exact: bool) -> Sequence[int]:
         """Return row numbers of about the k nearest legal rows, from LanceDB."""
         return self.table.nearest(vector, predicate.sql(self.columns), k=k, exact=exact)
 
-    def _document(self, row: dict[str, Any]) -> Document:
-        """Return a row as a document; a column that the table lacks is null in the whole month."""
-        values: dict[str, Any] = {name: row.get(name) for name in STORED}
+    def _document(self, values: dict[str, Any]) -> Document:
         return Document(doc_type=DOC_TYPES[self.manifest.table], month=self.month, **values)

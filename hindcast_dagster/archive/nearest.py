@@ -94,8 +94,14 @@ class Matrix:
     def _coded(self) -> Quantised:
         import numpy as np
 
-        parts = [source.vectors.quantised for source in self.sources]
-        return Quantised(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        total, dimension = self._starts[-1], self.sources[0].vectors.dimension
+        whole = Quantised(
+            np.empty((total, dimension), np.int8), *(np.empty(total, np.float32) for _ in Quantised._fields[1:])
+        )
+        for start, source in zip(self._starts, self.sources, strict=False):  # month by month: none is held twice
+            for target, part in zip(whole, source.vectors.quantised, strict=True):
+                target[start : start + source.rows] = part
+        return whole
 
     def nearest(self, legal: "Mapping[str, Legal]", queries: "Vectors", *, k: int) -> list[list[Found]]:
         """Return the exact k nearest legal rows for each query, by (distance, id); fewer only if fewer are legal.

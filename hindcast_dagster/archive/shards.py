@@ -1,4 +1,4 @@
-"""Embedding a month so that a crash loses at most one shard: texts sorted by length, embedded and kept in shards.
+"""Embedding a month so that a crash loses at most two shards: texts sorted by length, embedded and kept in shards.
 
 A shard is named by the model's identity and its own texts, so a shard that is already there is never computed again,
 whatever else changed; finished shards are removed once the month is sealed.
@@ -7,6 +7,7 @@ whatever else changed; finished shards are removed once the month is sealed.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,26 +36,29 @@ def embed(embedder: Embedder, texts: Sequence[str], *, folder: Path, progress: P
     import numpy as np
 
     identity = embedder.identity
-    lengths = embedder.lengths(texts) if texts else []
-    order = sorted(range(len(texts)), key=lambda index: (-lengths[index], index))  # longest first: memory peaks early
+    order = sorted(
+        range(len(texts)), key=lambda index: (-len(texts[index]), index)
+    )  # longest first: memory peaks early
     vectors = np.empty((len(texts), identity.dimension), dtype=np.float32)
     resumed = 0
-    for start in range(0, len(order), SHARD):
-        rows = order[start : start + SHARD]
-        part = [texts[row] for row in rows]
-        path = folder / f"{_name(identity.as_dict(), part)}.npy"
-        ready = _read(path, count=len(rows), dimension=identity.dimension)
-        resumed += ready is not None
-        vectors[rows] = _compute(embedder, part, path) if ready is None else ready
-        if progress is not None:
-            progress(min(start + SHARD, len(order)), len(order), "texts embedded")
-    return Result(vectors, sum(length > identity.max_tokens for length in lengths), resumed)
-
-
-def _compute(embedder: Embedder, texts: Sequence[str], path: Path) -> "Vectors":
-    vectors = embedder.documents(texts)
-    write_atomic(path, vectors.tobytes())
-    return vectors
+    writes: list[Future[None]] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="shards") as writer:  # the disk is not waited for
+        for start in range(0, len(order), SHARD):
+            rows = order[start : start + SHARD]
+            part = [texts[row] for row in rows]
+            path = folder / f"{_name(identity.as_dict(), part)}.npy"
+            ready = _read(path, count=len(rows), dimension=identity.dimension)
+            if ready is None:
+                ready = embedder.documents(part)
+                writes.append(writer.submit(write_atomic, path, ready.tobytes()))
+            else:
+                resumed += 1
+            vectors[rows] = ready
+            if progress is not None:
+                progress(min(start + SHARD, len(order)), len(order), "texts embedded")
+    for write in writes:
+        write.result()
+    return Result(vectors, embedder.truncated(texts), resumed)
 
 
 def _read(path: Path, *, count: int, dimension: int) -> "Vectors | None":

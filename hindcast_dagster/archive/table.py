@@ -52,7 +52,7 @@ def write(path: Path, frame: "pl.DataFrame", *, kind: str, vectors: "Vectors | N
     table = lancedb.connect(path / FOLDER).create_table(TABLE, arrow)
     if frame.height:
         _index(table, kind=kind, vectors=vectors)
-    _verify(table, frame)
+    _verify(table, arrow)
     return int(table.version)
 
 
@@ -73,19 +73,23 @@ def _index(table: Any, *, kind: str, vectors: "Vectors | None") -> None:
             table.create_index(VECTOR, config=HnswSq(distance_type="cosine", num_partitions=partitions))
 
 
-def _verify(table: Any, frame: "pl.DataFrame") -> None:
-    """Count rows and ids, look for unindexed rows, and run the predicate on rows at its own edge."""
-    ids = table.search().select(["id"]).limit(frame.height + 1).to_arrow()["id"].to_pylist()
-    if len(ids) != frame.height or set(ids) != set(frame["id"]):
-        raise TableNotVerified(f"The table holds {len(ids)} rows ({len(set(ids))} ids), {frame.height} were written.")
+def _verify(table: Any, arrow: pa.Table) -> None:
+    """Read every value but the vectors back, look for unindexed rows, and run the predicate at its own edge."""
+    names = [name for name in arrow.column_names if name != VECTOR]
+    found = table.search().select(names).limit(arrow.num_rows + 1).to_arrow().select(names)
+    if not found.equals(arrow.select(names)):
+        raise TableNotVerified(f"The table holds {found.num_rows} rows, not the {arrow.num_rows} that were written.")
+    ids = found["id"].to_pylist()
+    if len(set(ids)) != len(ids):
+        raise TableNotVerified(f"{len(ids) - len(set(ids))} ids occur twice.")
     for index in table.list_indices():
         stats = table.index_stats(index.name)
         if stats is None or stats.num_unindexed_rows:
             raise TableNotVerified(f"Index {index.name} leaves rows out: {stats}.")
-    if frame.height:
-        edge = int(frame["created_at"][frame.height // 2])
-        found = table.count_rows(f"created_at < {edge}")
-        meant = int((frame["created_at"] < edge).sum())
+    if arrow.num_rows:
+        times = arrow["created_at"].to_numpy()
+        edge = int(times[len(times) // 2])
+        found, meant = table.count_rows(f"created_at < {edge}"), int((times < edge).sum())
         if found != meant:
             raise TableNotVerified(
                 f"`created_at < {edge}` finds {found} rows of {meant}: LanceDB's predicate is broken."
@@ -129,14 +133,6 @@ class LanceTable:
                 raise InputRefused(f"{self._path}: created_at is not int64 seconds; rebuild that month.")
             self._opened = opened
         return self._opened
-
-    def rows(self, where: str, *, limit: int) -> list[dict[str, Any]]:
-        """Return the rows that satisfy a predicate, without vectors."""
-        names = [name for name in self._table.schema.names if name != VECTOR]
-        found: list[dict[str, Any]] = (
-            self._table.search().where(where).select(names).limit(limit).to_arrow().to_pylist()
-        )
-        return found
 
     def nearest(self, vector: "Vectors", where: str, *, k: int, exact: bool) -> Sequence[int]:
         """Return the row numbers of about the k nearest by cosine, pre-filtered; `exact` bypasses the index."""

@@ -96,9 +96,9 @@ class Vectors32:
         """(rows, dimension) float32."""
         return self._map("float32", (self.rows, self.dimension))
 
-    @cached_property
+    @property
     def quantised(self) -> Quantised:
-        """The codes and their bounds."""
+        """The codes and their bounds, mapped anew at each call: a search copies them once and lets go of the map."""
         shapes = ((self.rows, self.dimension), (self.rows,), (self.rows,), (self.rows,))
         return Quantised(*(self._map(name, shape) for name, shape in zip(Quantised._fields, shapes, strict=True)))
 

@@ -1,19 +1,17 @@
 """The archive as it stood at one t0: the five tools of the paper (Table 2), each through the three layers.
 
 A view is immutable and holds its t0; two views with different t0 share nothing that depends on it. Every tool selects
-months, selects rows by the predicate, reads them from LanceDB with the same predicate, and re-checks each one.
+months, selects rows by the predicate, reads them under the same predicate, and re-checks each one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hindcast_dagster.archive import layers, limits, notes
 from hindcast_dagster.archive.columns import Columns
 from hindcast_dagster.archive.layers import Layers, Scope
-from hindcast_dagster.archive.month import Month
+from hindcast_dagster.archive.month import Month, StoreDisagrees
 from hindcast_dagster.archive.predicate import Predicate
 from hindcast_dagster.archive.protocol import (
     DEFAULT_K,
@@ -28,7 +26,7 @@ from hindcast_dagster.archive.protocol import (
 from hindcast_dagster.archive.ranking import Ranked, rank
 from hindcast_dagster.archive.thread import Node, Thread, Traversal
 from hindcast_dagster.clock import Cutoff
-from hindcast_dagster.errors import HindcastError, UsageError
+from hindcast_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,12 +35,6 @@ if TYPE_CHECKING:
     from hindcast_dagster.archive.embedding import Vectors
     from hindcast_dagster.archive.open import LanceArchive
 
-FETCHERS = 8  # tables read at once
-
-
-class StoreDisagrees(HindcastError):
-    """LanceDB did not return a row that the columns beside it hold: the partition is damaged."""
-
 
 class Place(NamedTuple):
     """Where a row lies."""
@@ -50,11 +42,6 @@ class Place(NamedTuple):
     kind: DocType
     month: str
     row: int
-
-
-@cache
-def _fetchers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="archive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +216,14 @@ class View:
         groups: dict[tuple[DocType, str], list[int]] = {}
         for place in wanted:
             groups.setdefault((place.kind, place.month), []).append(place.row)
-        months = {key: self._all(key[0])[key[1]] for key in groups}
-        reads = _fetchers().map(lambda key: months[key].fetch(np.array(groups[key]), predicate), groups)
         found = {
-            Place(*key, row): document
-            for key, rows in zip(groups, list(reads), strict=True)
-            for row, document in rows.items()
+            Place(kind, name, row): document
+            for (kind, name), rows in groups.items()
+            for row, document in self._all(kind)[name].fetch(np.array(rows), predicate).items()
         }
         if missing := [place for place in wanted if place not in found]:
             raise StoreDisagrees(
-                f"The table of {missing[0].month} does not return row {missing[0].row} under its predicate: rebuild "
-                f"that month with `hindcast archive build --month {missing[0].month}`."
+                f"Row {missing[0].row} of {missing[0].month} was selected and is not returned under the same predicate."
             )
         self.layers.recheck(list(found.values()), scope)
         return {place: layers.as_seen(document, scope) for place, document in found.items()}

@@ -112,13 +112,15 @@ def search(
     """
     given: Context = context.obj
     filters = _filters(subreddits=subreddit, author=author, months=month, start=start)
-    answer = open_view(given, cutoff, mode).search_database(text, k=k, filters=filters)
+    answer = open_view(given, cutoff, mode, needs=("submissions",)).search_database(text, k=k, filters=filters)
     given.emit(search_json(answer), text=_search_text(answer))
 
 
 def post(
     context: typer.Context,
-    post_id: Annotated[str, typer.Argument(metavar="ID", help="A submission's id, with or without t3_.")],
+    post_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A submission's id, with or without t3_, or its address.")
+    ],
     *,
     cutoff: CutoffOption,
     mode: ModeOption = None,
@@ -128,13 +130,15 @@ def post(
     Example: hindcast post t3_1ab2cd --cutoff 2025-06-01
     """
     given: Context = context.obj
-    answer = open_view(given, cutoff, mode).getpostcoreinfo(post_id)
+    answer = open_view(given, cutoff, mode, needs=("submissions",)).getpostcoreinfo(post_id)
     given.emit(one_json(answer), text=_text(answer.documents, answer.note))
 
 
 def comment(
     context: typer.Context,
-    comment_id: Annotated[str, typer.Argument(metavar="ID", help="A comment's id, with or without t1_.")],
+    comment_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A comment's id, with or without t1_, or its address.")
+    ],
     *,
     cutoff: CutoffOption,
     mode: ModeOption = None,
@@ -144,13 +148,13 @@ def comment(
     Example: hindcast comment t1_k9xyz1 --cutoff 2025-06-01
     """
     given: Context = context.obj
-    answer = open_view(given, cutoff, mode).getcommentcoreinfo(comment_id)
+    answer = open_view(given, cutoff, mode, needs=("comments",)).getcommentcoreinfo(comment_id)
     given.emit(one_json(answer), text=_text(answer.documents, answer.note))
 
 
 def thread(
     context: typer.Context,
-    post_id: Annotated[str, typer.Argument(metavar="ID", help="The submission's id.")],
+    post_id: Annotated[str, typer.Argument(metavar="ID", help="The submission's id, or its address.")],
     *,
     cutoff: CutoffOption,
     comment: Annotated[str | None, typer.Option(help="Walk from this comment.")] = None,
@@ -166,7 +170,7 @@ def thread(
     Example: hindcast thread t3_1ab2cd --cutoff 2025-06-01 --depth 2
     """
     given: Context = context.obj
-    answer = open_view(given, cutoff, mode).getpostcommentslist(
+    answer = open_view(given, cutoff, mode, needs=("comments",)).getpostcommentslist(
         post_id,
         comment_id=comment,
         traversal=traversal,
@@ -195,19 +199,32 @@ def author(
     """
     given: Context = context.obj
     filters = _filters(subreddits=subreddit, months=month, start=start)
-    answer = open_view(given, cutoff, mode).getauthorhistorylist(name, posts=posts, comments=comments, filters=filters)
+    needs = [kind for kind, wanted in (("submissions", posts), ("comments", comments)) if wanted > 0]
+    view = open_view(given, cutoff, mode, needs=needs)
+    answer = view.getauthorhistorylist(name, posts=posts, comments=comments, filters=filters)
     given.emit(many_json(answer), text=_text(answer.documents, answer.note))
 
 
-def open_view(given: Context, cutoff: str, mode: str | None) -> "View":
-    """Open the archive at the cutoff; the cutoff is read first, so that a wrong one fails at once."""
+def open_view(given: Context, cutoff: str, mode: str | None, *, needs: Sequence[str] = ()) -> "View":
+    """Open the archive at the cutoff; the cutoff is read first, so that a wrong one fails at once.
+
+    Raises `NotSealed` when no month of a kind that is needed has been built: an empty answer would hide that.
+    """
     from hindcast_dagster.archive.open import open_archive
+    from hindcast_dagster.storage.store import NotSealed
 
     t0 = clock.Cutoff.of(cutoff)
     settings = given.settings
     if mode is not None:
         settings = settings.model_copy(update={"archive": settings.archive.model_copy(update={"mode": mode})})
-    return open_archive(given.store, settings).at(t0)
+    opened = open_archive(given.store, settings)
+    for kind in needs:
+        if not getattr(opened, kind):
+            raise NotSealed(
+                f"The archive in {given.store.root} holds no {kind}: run `hindcast corpus build --month M --kind "
+                f"{kind}`, then `hindcast archive build --month M`."
+            )
+    return opened.at(t0)
 
 
 def _status_table(months: list[dict[str, Any]]) -> Table:

@@ -1,6 +1,9 @@
 """Building months: sizes, identity, rebuilding, resuming, hollow months, and what is refused."""
 
+import gc
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +102,49 @@ def test_a_reader_is_not_disturbed_by_a_rebuild(store, settings, embedder):
     hits = view.search_database("old", k=200).hits
     assert len(hits) == 30
     assert all(hit.document.text.startswith("old") for hit in hits)
+
+
+def test_a_reader_keeps_its_version_through_rebuilds_and_the_disk_shrinks_when_it_ends(store, settings, embedder):
+    """Two rebuilds under a reader that has opened nothing yet, and three more under one that has read some."""
+    folder = store.root / "tables" / SUBMISSION_INDEX / MONTH
+
+    def rebuild(turn):
+        publish(store, "submissions", MONTH, posts(20, text=f"turn {turn}"))
+        build_submissions(store, settings, month=MONTH)
+        return len(list(folder.glob("v-*")))
+
+    view = seal(store, settings, posts(20, text="old")).at("2026-02-01")
+    assert [rebuild(turn) for turn in range(5)] == [2, 3, 3, 3, 3]  # its own, the previous one, the current one
+    for _ in range(2):
+        assert {hit.document.text.split()[0] for hit in view.search_database("old").hits} == {"old"}
+        assert view.getpostcoreinfo("p7").document.text == "old 7"
+        rebuild("again")
+    del view
+    gc.collect()
+    assert rebuild("last") == 2
+
+
+def test_readers_and_rebuilds_at_once(store, settings, embedder):
+    """Each archive that is opened meanwhile answers from one version, whole; every version has been the current one."""
+    seal(store, settings, posts(20, text="turn0"))
+    done, seen = threading.Event(), []
+
+    def read():
+        while not done.is_set():
+            view = open_archive(store, settings).at("2026-02-01")
+            answers = [view.search_database("turn0") for _ in range(3)]
+            seen.extend({hit.document.text.split()[0] for hit in answer.hits} for answer in answers)
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        for turn in range(1, 5):
+            publish(store, "submissions", MONTH, posts(20, text=f"turn{turn}"))
+            build_submissions(store, settings, month=MONTH)
+        done.set()
+        for reader in readers:
+            reader.result()
+    assert seen
+    assert all(len(texts) == 1 for texts in seen)
 
 
 def test_months_are_independent(store, settings, embedder):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hindcast_dagster.archive import ranking
 from hindcast_dagster.cli.main import run
 from tests.archive_world import ToyEmbedder, publish, seal, use
 from tests.toy_archive import document
@@ -81,6 +82,15 @@ def test_status_says_how_each_month_is_searched(call, sealed):
     assert all(each["bytes"] > 0 for each in found.values())
 
 
+def test_the_general_status_says_which_way_months_are_searched(call, sealed, monkeypatch):
+    assert json.loads(call("status", "--json")[1])["search"] == {"exact": ["2026-01"], "index": []}
+    monkeypatch.setattr(ranking, "BYTES_PER_VALUE", 2**30)  # as if the month did not fit into archive.memory_mb
+    assert json.loads(call("status", "--json")[1])["search"] == {"exact": [], "index": ["2026-01"]}
+    said = " ".join(call("status")[1].split())
+    assert "0 months exactly, 1 (2026-01) through their index" in said
+    assert "archive.memory_mb" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -95,6 +105,46 @@ def test_status_says_how_each_month_is_searched(call, sealed):
 )
 def test_exit_codes_without_an_archive(call, arguments, code):
     assert call(*arguments)[0] == code
+
+
+@pytest.mark.parametrize("kind", ["submissions", "comments"])
+def test_a_kind_that_was_never_built_is_not_ready_and_not_an_empty_answer(call, store, settings, kind):
+    seal(store, settings, POSTS if kind == "comments" else COMMENTS)
+    at = ("--cutoff", "2026-01-15")
+    needs = {
+        "comments": [("comment", "c1"), ("thread", "p1"), ("author", "ann"), ("author", "ann", "--posts", "0")],
+        "submissions": [("search", "bridge"), ("post", "p1"), ("author", "ann"), ("author", "ann", "--comments", "0")],
+    }
+    for arguments in needs[kind]:
+        assert call(*arguments, *at)[0] == 4, arguments
+    other = {"comments": ("author", "ann", "--comments", "0"), "submissions": ("thread", "p1")}[kind]
+    assert call(*other, *at)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://www.reddit.com/r/toys/comments/p1/title_of_p1/",
+        "https://old.reddit.com/r/toys/comments/p1",
+        "reddit.com/r/toys/comments/p1/a_title/?utm_source=share",
+        "/r/toys/comments/p1/a_title/c1/",
+        "https://www.reddit.com/u/ann/comments/p1/x/",
+        "https://redd.it/p1",
+    ],
+)
+def test_a_pasted_address_names_its_post(call, sealed, address):
+    at = ("--cutoff", "2026-01-15", "--json")
+    assert json.loads(call("post", address, *at)[1])["document"]["id"] == "p1"
+    assert [each["id"] for each in json.loads(call("thread", address, *at)[1])["documents"]] == ["c1"]
+
+
+def test_a_pasted_address_names_its_comment_or_is_refused(call, sealed):
+    at = ("--cutoff", "2026-01-15", "--json")
+    for address in ("https://www.reddit.com/r/toys/comments/p1/comment/c1/?context=3", "/r/toys/comments/p1/_/c1"):
+        assert json.loads(call("comment", address, *at)[1])["document"]["id"] == "c1"
+    assert call("comment", "https://www.reddit.com/r/toys/comments/p1/title/", *at)[0] == 2
+    assert call("post", "https://www.reddit.com/r/toys/", *at)[0] == 2
+    assert call("post", "https://example.com/r/toys/comments/p1/", *at)[0] == 2
 
 
 def test_wrong_arguments(call, sealed):

@@ -61,10 +61,15 @@ def test_the_query_prompt_is_put_on_queries_only(embedder, monkeypatch):
     )
 
 
-def test_lengths_are_uncut(embedder):
+def test_cut_texts_are_counted(embedder):
+    """Against the tokens of every whole text: at the limit, without blanks, in scripts of one token a character."""
+    limit = embedder.identity.max_tokens
+    texts = ["", "word", "x" * 5_000, "\u4e2d" * 253, "\u4e2d" * 254, "\u4e2d" * 255, "\ud55c" * 130, "\ufdfa" * 99]
+    texts += ["word " * count for count in (limit - 3, limit - 2, limit - 1, limit, 20_000)]
+    whole = [len(embedder._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]) for text in texts]
+    assert [embedder.truncated([text]) for text in texts] == [int(length > limit) for length in whole]
+    assert embedder.truncated(texts) == sum(length > limit for length in whole)
     same = "word " * 260
-    assert embedder.lengths(["word", same])[0] == 3
-    assert embedder.lengths([same])[0] == 262 > embedder.identity.max_tokens
     one, two = embedder.documents([same + "cat", same + "rocket launch"])
     assert one @ two == pytest.approx(1, abs=1e-5)  # equal after the cut, which is why cut texts are counted
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hindcast_dagster.archive.predicate import Predicate
 from hindcast_dagster.archive.protocol import Archive, ArchiveView, Filters
 from hindcast_dagster.clock import InvalidInstant
 from hindcast_dagster.errors import NotReady, UsageError
@@ -210,7 +211,8 @@ class TestModes:
         view = seal(store, settings, unknown).at(T0)
         assert view.search_database("title").hits == ()
         assert view.getpostcommentslist("e1").documents == view.getauthorhistorylist("anon").documents == ()
-        assert view.archive.submissions["2026-01"].table.rows("engagement_as_of < 5", limit=1) == []
+        month = view.archive.submissions["2026-01"]
+        assert month.nearest(month.vectors.exact[0], Predicate(votes_before=5), k=1, exact=True) == []
 
     @pytest.mark.parametrize("late_votes", ["withhold", "hide"])
     def test_paper(self, store, monkeypatch, late_votes):
