@@ -65,5 +65,5 @@ def table(found: list[Row], *, seconds: float, machine: str) -> str:
 def _markdown(row: Row) -> str:
     if row.not_run:
         return f"| {row.fault} | {row.stage} | not run | {row.not_run} | |"
-    ends = ", ".join(f"{end} {count}" for end, count in sorted(row.ends.items()))
+    ends = ", ".join(f"{count} \N{MULTIPLICATION SIGN} {end}" for end, count in sorted(row.ends.items()))
     return f"| {row.fault} | {row.stage} | {row.runs} | {ends} | {len(row.wrong) or 'nothing'} |"

@@ -39,6 +39,6 @@ def test_the_table_names_what_was_not_run_and_what_was_wrong():
     row = Row("kill -9", "corpus", runs=2, wrong=["seed 1: a is lost"])
     row.ends.update(["killed", "killed"])
     said = run.table([row, *run.NOT_RUN], seconds=90, machine="2 cores")
-    assert "| kill -9 | corpus | 2 | killed 2 | 1 |" in said
+    assert "| kill -9 | corpus | 2 | 2 \N{MULTIPLICATION SIGN} killed | 1 |" in said
     assert "1 wrong" in said
     assert said.count("not run") == len(run.NOT_RUN)
