@@ -11,9 +11,10 @@ from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.report import latency, origin, traces
+from hindcast_dagster.report import latency, leaks, origin, traces
 from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.latency import Measured
+from hindcast_dagster.report.leaks import Leaks
 from hindcast_dagster.report.origin import Origin
 from hindcast_dagster.report.traces import Seen
 from hindcast_dagster.scoring import inputs, models, sweep
@@ -61,6 +62,8 @@ class Gathered:
     prices: pl.DataFrame | NotMeasured
     seen: Seen | NotMeasured
     latency: Measured | NotMeasured
+    leaks: Leaks
+    """What the leakage controls measured."""
     health: dict[str, dict[str, Any]]
     """`<table> <month>` -> health of the month, for the months that the eval set pins."""
     sweep: pl.DataFrame
@@ -92,6 +95,7 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
     comparisons = _optional(store, "comparisons", eval_set, made_from=(source.as_input,))
     audit = _optional(store, "leak_audit", eval_set, made_from=given.sources)
     measured = latency.read(store)
+    leaked = leaks.read(store, eval_set, made_from=(source.as_input, *given.sources))
     cells = read_table(tables, CELLS)
     return Gathered(
         eval_set=eval_set,
@@ -113,6 +117,7 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
             "Rationales and documents", f"hindcast forecast run --arm retrieval --model M --eval-set {eval_set}"
         ),
         latency=measured,
+        leaks=leaked,
         health=_health(store, questions.manifest),
         sweep=(fractions := sweep.sweep(store, eval_set)),
         swept=sweep.forecasts(store, fractions, but=eval_set),
@@ -123,6 +128,7 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         sources=(
             *(each.as_input for each in (questions, source, tables, comparisons, audit) if each is not None),
             *([measured.source] if isinstance(measured, Measured) else []),
+            *leaked.sources,
         ),
     )
 

@@ -18,7 +18,7 @@ from hindcast_dagster.report import questions, theme, trust
 from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.figures.catalogue import Figure
 from hindcast_dagster.report.gather import Gathered
-from hindcast_dagster.report.tables import cost, effects, quality, scores
+from hindcast_dagster.report.tables import cost, effects, leaks, quality, scores
 from hindcast_dagster.report.tables.fields import name_of, number
 from hindcast_dagster.scoring import ranking
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET
@@ -138,6 +138,20 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             ],
         },
         {
+            "id": "leakage",
+            "title": "What a leak would have bought",
+            "lead": "The same agent in worlds that are wrong on purpose, and what the choice of markets does.",
+            "figures": [],
+            "tables": [
+                leaks.inflation(gathered),
+                leaks.placebo(gathered),
+                leaks.paper(gathered),
+                leaks.selection(gathered),
+                leaks.detectives(gathered),
+                leaks.recalls(gathered),
+            ],
+        },
+        {
             "id": "cost",
             "title": "What it costs",
             "lead": "Tokens, time and money of one forecast, and how long the archive takes to answer.",
@@ -150,6 +164,7 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
         section["tables"] = [table.slim() for table in section["tables"] if not table.empty]
         part = absent.get(section["id"])
         section["absent"] = part if isinstance(part, NotMeasured) else None
+        section["unmeasured"] = gathered.leaks.not_measured if section["id"] == "leakage" else []
     return found
 
 
