@@ -188,6 +188,7 @@ def _best(gathered: Gathered) -> tuple[str, str, str]:
         return (label, "Not ranked", f"fewer than {ranking.MIN_QUESTIONS} questions that models answered alike")
     first = places[0]
     name = f"{name_of(gathered, first.cell.model)}, {theme.arm_name(first.cell.arm).lower()}"
-    common = f"{first.questions:,} questions that {len(places)} cells answered" if len(places) > 1 else "no other cell"
+    shared = f"that {len(places)} cells answered" if len(places) > 1 else "and no other cell to compare"
+    common = f"{first.questions:,} questions {shared}"
     beside = [] if first.market is None else [f"market there {number(first.market).text}"]
     return (label, number(first.brier).text, " \N{MIDDLE DOT} ".join([name, common, *beside]))

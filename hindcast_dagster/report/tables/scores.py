@@ -55,7 +55,7 @@ def headline(gathered: Gathered) -> Table:
         )
     columns = ["Model", "Arm", "Accuracy %", *(["S", "W", "N"] if has_bins else []), "Brier", "Brier, lost as ½"]
     return Table(
-        title="Scores",
+        title="Accuracy and Brier by model and arm",
         columns=[*columns, "Brier index", "Skill vs market", "n", "Lost"],
         groups=grouped(gathered, rows),
         note="± is the sample SD over runs; best arm of a model in bold, where its arms answered the same questions. "
@@ -92,11 +92,9 @@ def _size(cell: dict[str, Any]) -> Field:
 
 def _lost(cell: dict[str, Any]) -> Field:
     """Return how many forecasts of a cell have no probability, by what became of them, and how many were retried."""
-    lost = {name: cell[name] for name in ("unparsed", "failed", "missing") if cell[name]}
-    parts = [
-        f"{n:,} {name[0]}" for name, n in (lost | ({"retried": cell["retried"]} if cell["retried"] else {})).items()
-    ]
-    return Field(f"{sum(lost.values()):,}", small=", ".join(parts), kind="warn" if lost else "")
+    lost = [f"{cell[name]:,} {name[0]}" for name in ("unparsed", "failed", "missing") if cell[name]]
+    small = f"{cell['retried']:,} r" if cell["retried"] else ""
+    return Field(", ".join(lost) or "0", small=small, kind="warn" if lost else "")
 
 
 def _bins(gathered: Gathered) -> dict[tuple[str, str, str], Field]:

@@ -139,7 +139,7 @@
   // ---- one question ------------------------------------------------------------------------------------------
   function panel(q) {
     const box = make("div", null, "panel");
-    const facts = [`resolved ${q.outcome}`, `t0 ${q.t0}`, `closed ${q.close}`, q.duration, q.event ? `event ${q.event}` : "", q.age_h === null ? "" : `price ${q.age_h} h old`, ...q.flags];
+    const facts = [q.topic, `resolved ${q.outcome}`, `t0 ${q.t0}`, `closed ${q.close}`, q.duration, q.event ? `event ${q.event}` : "", q.age_h === null ? "" : `price ${q.age_h} h old`, ...q.flags];
     box.append(make("p", facts.filter(Boolean).join(" · "), "facts"));
     box.append(part("Price of Yes and forecasts at t0", q.prices.length > 1 ? priceLine(q) : make("p", "No price history in this report.", "facts")));
     const list = make("div");
