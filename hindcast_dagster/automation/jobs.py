@@ -8,6 +8,7 @@ from pydantic import Field
 from assets.partitions import EVAL_SETS, MODELS
 from hindcast_dagster import keys
 from hindcast_dagster.automation.decide import Vintage
+from hindcast_dagster.automation.sweep import lookback_sweep
 from resources.llm import LlmResource
 
 
@@ -78,4 +79,4 @@ def freeze(vintage: Vintage) -> dg.RunRequest:
 
 def jobs() -> list[Any]:
     """Return every job."""
-    return [*JOBS.values(), register_partitions]
+    return [*JOBS.values(), lookback_sweep, register_partitions]

@@ -110,17 +110,10 @@ def sql(
 
 
 def _score(obj: Context, eval_set: str) -> None:
-    from hindcast_dagster.forecast import baselines
-    from hindcast_dagster.forecast.records import BASELINES
-    from hindcast_dagster.scoring import build
-    from hindcast_dagster.scoring import compare as comparing
+    from hindcast_dagster.scoring.evaluate import evaluate
 
-    if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
-        with obj.progress("baselines") as bar:
-            baselines.build(obj.store, obj.settings, eval_set=eval_set, progress=bar)
-    build.build_scored(obj.store, obj.settings, eval_set=eval_set)
-    build.build_tables(obj.store, obj.settings, eval_set=eval_set)
-    comparing.build(obj.store, obj.settings, eval_set=eval_set)
+    with obj.progress("scores") as bar:
+        evaluate(obj.store, obj.settings, eval_set=eval_set, progress=bar)
 
 
 def _refuse_incomplete(obj: Context, missing: list[dict[str, Any]], *, require_complete: bool) -> None:
