@@ -79,6 +79,8 @@ def _show(shared: Context, month: str, kind: str) -> None:
         "surrogates": found.stats["surrogates"],
         "deleted_later": found.stats["deleted_later"],
     }
+    if health.is_empty(verdict.numbers):
+        shared.err.print(f"[bold yellow]Warning:[/] {kind} {month}: {verdict.advice}")
     shared.emit(document, text=_table(document))
 
 

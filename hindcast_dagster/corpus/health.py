@@ -6,6 +6,9 @@ sealing; building an index on a hollow month does, unless it is accepted by name
 """
 
 import heapq
+import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -25,6 +28,8 @@ MIN_PASS_TO_NEIGHBOURS: Final = 0.25
 MAX_UNVOTED: Final = 0.9  # share of rows with score 1: about half in a sound month, 0.97 in a hollow one
 MAX_SUBREDDITS: Final = 5_000  # whose hours are watched
 MAX_GAPS: Final = 50
+GAP_CHANCE: Final = 0.01  # that a report names a silence at all where rows come at random
+_SILENCE: Final = re.compile(rb"\x00{%d,}" % (DAY // HOUR))
 
 
 class Health(NamedTuple):
@@ -58,21 +63,23 @@ class Measures:
     def count(self, scores: list[int | None], ages: list[int | None]) -> None:
         """Count living rows: their scores, and how many seconds after each post its votes were read."""
         known = [score for score in scores if score is not None]
+        read = [age for age in ages if age is not None]
         self.living += len(scores)
         self.scored += len(known)
         self.score_sum += sum(known)
         self.unvoted += known.count(1)
-        self.known += len(ages) - ages.count(None)
-        self.settled += sum(age >= SETTLED_AFTER for age in ages if age is not None)
+        self.known += len(read)
+        self.settled += sum(map(SETTLED_AFTER.__le__, read))
 
-    def seen_at(self, subreddit: str, created: int) -> None:
-        """Note that a subreddit has a row in this hour."""
-        hours = self.hours.get(subreddit)
-        if hours is None:
-            if len(self.hours) >= MAX_SUBREDDITS:
-                return
-            hours = self.hours[subreddit] = bytearray((self.end - self.start) // HOUR)
-        hours[(created - self.start) // HOUR] = 1
+    def seen_in(self, hour: int, subreddits: Iterable[str]) -> None:
+        """Note that subreddits have a row in this hour of the month."""
+        for subreddit in subreddits:
+            hours = self.hours.get(subreddit)
+            if hours is None:
+                if len(self.hours) >= MAX_SUBREDDITS:
+                    continue
+                hours = self.hours[subreddit] = bytearray((self.end - self.start) // HOUR)
+            hours[hour] = 1
 
     def numbers(self, *, kept: int, strays: int) -> dict[str, Any]:
         """Return the measures of the finished month as JSON values."""
@@ -87,10 +94,20 @@ class Measures:
         }
 
     def _gaps(self) -> list[dict[str, Any]]:
-        """Return silences of a day or more per subreddit, longest first."""
+        """Return the silences of a day or more that are no chance, per subreddit, longest first.
+
+        Where a share p of the hours has a row, chance alone gives H p (1 - p)^L silences of L hours in a month of H.
+        A silence is told when all subreddits together would have fewer than `GAP_CHANCE` as long by chance.
+        """
+        likely = GAP_CHANCE / max(len(self.hours), 1)
         found = heapq.nsmallest(
             MAX_GAPS,
-            ((-length, name, first) for name, hours in self.hours.items() for first, length in _silences(hours)),
+            (
+                (-length, name, first)
+                for name, hours in self.hours.items()
+                for first, length in _silences(hours)
+                if _by_chance(hours, length) < likely
+            ),
         )
         return [
             {"subreddit": name, "from": clock.iso(self.start + first * HOUR), "hours": -shortness}
@@ -98,15 +115,16 @@ class Measures:
         ]
 
 
+def _by_chance(hours: bytearray, length: int) -> float:
+    """Return how many silences of `length` hours a month with so many busy hours has by chance."""
+    busy = hours.count(1)
+    silent = 1 - busy / len(hours)
+    return busy * math.exp(length * math.log(silent)) if busy else math.inf
+
+
 def _silences(hours: bytearray) -> list[tuple[int, int]]:
     """Return (first hour, length) of each run of zeros that is at least a day long."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    for run in hours.split(b"\x01"):
-        if len(run) >= DAY // HOUR:
-            found.append((at, len(run)))
-        at += len(run) + 1
-    return found
+    return [(run.start(), run.end() - run.start()) for run in _SILENCE.finditer(hours)]
 
 
 def share(part: int, whole: int) -> float | None:
@@ -138,6 +156,8 @@ def judge(numbers: dict[str, Any], neighbours: list[dict[str, Any]]) -> Health:
     shown = {**numbers, "neighbours": len(neighbours)}
     if problems:
         return Health("hollow", shown, f"{'; '.join(problems)}. {_REMEDY}")
+    if is_empty(numbers):
+        return Health("unknown", shown, f"{_EMPTY} Nothing in it can be judged; see whether the file is the right one.")
     if numbers["living"] < MIN_ROWS:
         return Health("unknown", shown, f"Only {numbers['living']} living rows: too few to judge.")
     if numbers["settled_share"] is None and not neighbours:
@@ -145,6 +165,12 @@ def judge(numbers: dict[str, Any], neighbours: list[dict[str, Any]]) -> Health:
     return Health("ok", shown, _gap_advice(numbers))
 
 
+def is_empty(numbers: dict[str, Any]) -> bool:
+    """Return whether the dump of a month held no line at all, which is legal and rarely meant."""
+    return numbers.get("lines") == 0
+
+
+_EMPTY: Final = "The dump holds no line at all: the month is sealed as an empty one."
 _REMEDY: Final = (
     "The floors on votes empty such a month: fetch a later edition of the dump, or accept it by name with "
     "`hindcast archive build --accept-hollow`."

@@ -1,25 +1,22 @@
-r"""Whole lines of a dump, decoded by a second thread while this one reads them.
+r"""Whole lines of a dump, decoded by a thread of its own (see `ahead`) and found by another.
 
-Decoding releases the interpreter, so the two overlap; a bounded queue keeps memory flat. Lines end at b"\n" alone:
-U+2028, CR and NUL are content, and a chunk may end inside a character, so nothing is decoded as text here.
+Lines end at b"\n" alone: U+2028, CR and NUL are content, and a chunk may end inside a character, so nothing is decoded
+as text here.
 """
 
-import queue
-import sys
-import threading
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hindcast_dagster.corpus.ahead import Ahead
 from hindcast_dagster.corpus.dumps import as_refusal
 from hindcast_dagster.corpus.frames import Broken
 from hindcast_dagster.corpus.source import HashingReader, decoded
 from hindcast_dagster.errors import InputRefused, NotReady
 
 MAX_LINE: Final = 1 << 26  # a longer line is no record: it is passed on as an empty one, which no parser accepts
-_AHEAD: Final = 4  # decoded pieces in flight
-_SWITCH_S: Final = 0.0005  # at the default 5 ms a scanning thread starves the decoder
+AHEAD: Final = 24  # decoded pieces in flight: 96 MiB, what is decoded while the rest of the program is loaded
 
 
 class Block(NamedTuple):
@@ -43,11 +40,11 @@ class Lines:
         self.count = 0
         """Lines that the reader of the blocks has counted: it keeps this, for error messages."""
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Generator[Block, None, None]:
         """Yield blocks in file order. Raises `InputRefused` unless the file is whole and ends with a newline."""
         with _reader(self.path) as reader:
             try:
-                with closing(_in_thread(reader, self.path)) as pieces:
+                with Ahead(lambda: decoded(reader, self.path), most=AHEAD) as pieces:
                     yield from self._blocks(pieces, reader)
             except Broken as error:
                 raise as_refusal(self.path, error, offset=reader.position, line=self.count) from error
@@ -55,7 +52,7 @@ class Lines:
                 raise _unreadable(self.path, error) from error
             self.sha256, self.size = reader.sha256, reader.position
 
-    def _blocks(self, pieces: Iterator[bytes], reader: HashingReader) -> Iterator[Block]:
+    def _blocks(self, pieces: Iterable[bytes], reader: HashingReader) -> Iterator[Block]:
         tail: list[bytes] = []
         held = 0
         for data in pieces:
@@ -90,40 +87,3 @@ def _unreadable(path: Path, error: Exception) -> Exception:
     if isinstance(error, MemoryError):
         return NotReady(f"Too little memory to unpack {path}: its format needs up to 2 GiB of window.")
     return InputRefused(f"{path} cannot be read ({error}).")
-
-
-def _in_thread(reader: HashingReader, path: Path) -> Generator[bytes, None, None]:
-    """Run `decoded` in a thread of its own and yield what it makes; its errors surface here, and it always ends."""
-    made: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)
-    stop = threading.Event()
-
-    def put(item: bytes | BaseException | None) -> None:
-        waiting = True
-        while waiting and not stop.is_set():
-            with suppress(queue.Full):
-                made.put(item, timeout=0.2)
-                waiting = False
-
-    def work() -> None:
-        try:
-            for data in decoded(reader, path):
-                put(data)
-                if stop.is_set():
-                    return
-            put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the reading thread
-            put(error)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    thread = threading.Thread(target=work, name="decode", daemon=True)
-    thread.start()
-    try:
-        while (item := made.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stop.set()
-        thread.join()
-        sys.setswitchinterval(interval)

@@ -1,16 +1,17 @@
 """Parsing: one line of a dump to a record that holds only the fields the corpus uses, whatever their types.
 
-msgspec reads such a projection ten times faster than json. What it refuses (lone surrogates, bytes that are not UTF-8,
+msgspec reads such a projection ten times faster than json; it holds every key against every field, so that each kind of
+dump has a projection of its own. What it refuses (lone surrogates, bytes that are not UTF-8,
 NaN) is given to json, and what UTF-8 cannot hold is replaced and counted. Unparsable lines give None.
 """
 
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from hindcast_dagster.corpus.scan import Span, count, spans
+from hindcast_dagster.corpus.dumps import Kind
 
 _REPLACEMENT: Final = "\ufffd"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -61,34 +62,52 @@ class Parsed(NamedTuple):
     replaced: int
 
 
+Span = tuple[int, int, int]
+"""Number of a line in its block, from 0, and where it begins and ends (without its newline) in the block's data."""
+
 _TEXTS: Final = tuple(name for name in Record.__struct_fields__ if name != "meta")
-_DECODER: Final = msgspec.json.Decoder(Record)
+_UNUSED: Final[dict[Kind, frozenset[str]]] = {
+    "comments": frozenset({"num_comments", "selftext", "url"}),
+    "submissions": frozenset({"link_id", "parent_id"}),
+}
 
 
-def parse(data: bytes, lines: list[Span]) -> Parsed:
-    """Parse some lines of `data`."""
-    view = memoryview(data)
-    replaced = 0
-    records: list[Record | None] = []
-    for _, start, end in lines:
+def _projection(kind: Kind) -> type[Record]:
+    """Return a `Record` without the fields that a kind has no use for: they read as None."""
+    unused = _UNUSED[kind]
+    meta = ("meta", Meta, msgspec.field(default=NO_META, name="_meta"))
+    fields = [meta, *((name, Any, None) for name in _TEXTS if name not in unused)]
+    made = msgspec.defstruct(f"Record_{kind}", fields, namespace=dict.fromkeys(unused), gc=False)
+    return cast("type[Record]", made)
+
+
+class Parser:
+    """Parses the lines of one kind of dump."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._decoder = msgspec.json.Decoder(_projection(kind))
+
+    def some(self, data: bytes, lines: list[Span]) -> Parsed:
+        """Parse some lines of `data`."""
+        view, decode = memoryview(data), self._decoder.decode
+        replaced = 0
+        records: list[Record | None] = []
+        for _, start, end in lines:
+            try:
+                records.append(decode(view[start:end]))
+            except (msgspec.MsgspecError, RecursionError):
+                record, changed = _slowly(data[start:end])
+                records.append(record)
+                replaced += changed
+        return Parsed(records, replaced)
+
+    def every(self, data: bytes, start: int, end: int, *, count: int) -> Parsed | None:
+        """Parse all `count` lines of `data[start:end]` in one call; None where that cannot be done."""
         try:
-            records.append(_DECODER.decode(view[start:end]))
+            records: list[Any] = self._decoder.decode_lines(memoryview(data)[start:end])
         except (msgspec.MsgspecError, RecursionError):
-            record, changed = _slowly(data[start:end])
-            records.append(record)
-            replaced += changed
-    return Parsed(records, replaced)
-
-
-def parse_all(data: bytes, start: int, end: int) -> Parsed:
-    """Parse every line of `data[start:end]`: in one call where all of them are well formed."""
-    try:
-        records: list[Any] = _DECODER.decode_lines(memoryview(data)[start:end])
-    except (msgspec.MsgspecError, RecursionError):
-        return parse(data, spans(data, start, end))
-    if len(records) != count(data, start, end):  # blank lines are skipped there, and are lines all the same
-        return parse(data, spans(data, start, end))
-    return Parsed(records, 0)
+            return None
+        return Parsed(records, 0) if len(records) == count else None  # blank lines are skipped there, and are lines
 
 
 def _slowly(line: bytes) -> tuple[Record | None, bool]:

@@ -9,12 +9,13 @@ import gzip
 import hashlib
 import io
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, cast
 
 import zstandard
 
+from hindcast_dagster.corpus import hugepages
 from hindcast_dagster.corpus.frames import Broken, FrameWalk
 from hindcast_dagster.errors import InputRefused
 
@@ -27,6 +28,7 @@ class HashingReader(io.RawIOBase):
     """A file that counts and hashes what is read from it, so that the hash is of exactly the bytes that were used."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = path.open("rb", buffering=0)
         self._hash = hashlib.sha256()
         self.position = 0
@@ -53,7 +55,7 @@ class HashingReader(io.RawIOBase):
         return self._hash.hexdigest()
 
 
-def decoded(reader: HashingReader, path: Path) -> Iterator[bytes]:
+def decoded(reader: HashingReader, path: Path) -> Generator[bytes, None, None]:
     """Yield the decompressed bytes of a dump in pieces of at most `OUTPUT` (about), until the file has ended.
 
     The suffix names the format and the first bytes must agree with it: a damaged head never turns a compressed file
@@ -81,8 +83,11 @@ def _zstd(reader: HashingReader) -> Iterator[bytes]:
         watched, read_size=CHUNK, read_across_frames=True
     )
     try:
-        while data := stream.read(OUTPUT):
+        data = stream.read(OUTPUT)
+        hugepages.advise(window_of(reader.path))  # the decoder has its window from here on
+        while data:
             yield data
+            data = stream.read(OUTPUT)
     except zstandard.ZstdError as error:
         if "Allocation error" in str(error):
             raise MemoryError from error

@@ -7,7 +7,7 @@ see docs/corpus.md, "When was it true?".
 import html
 import math
 import re
-from typing import Final
+from typing import Any, Final
 
 from hindcast_dagster.clock import EARLIEST, LATEST
 from hindcast_dagster.corpus.record import Record
@@ -53,6 +53,17 @@ def bare_id(value: object) -> str | None:
         match = _ID.fullmatch(value)
         return match[1] if match else None
     return base36(value) if type(value) is int and 0 <= value < _INT64 else None
+
+
+def are_bare(ids: list[Any]) -> bool:
+    """Return whether each value is a bare id as it stands, told of all at once; False may mean unsure."""
+    try:
+        joined = "".join(ids)
+    except TypeError:
+        return False
+    lengths = set(map(len, ids))
+    bare = joined.isascii() and joined.isalnum() and joined == joined.lower()
+    return bare and min(lengths) > 0 and max(lengths) <= LONGEST_ID
 
 
 def base36(number: int) -> str:

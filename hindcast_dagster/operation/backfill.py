@@ -5,16 +5,17 @@ tasks through Dagster are in `cli.dagster_backfill`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from hindcast_dagster import clock, keys
 from hindcast_dagster.corpus import dumps
 from hindcast_dagster.errors import UsageError
-from hindcast_dagster.operation import fresh
-from hindcast_dagster.operation.fresh import Need
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
+
+if TYPE_CHECKING:
+    from hindcast_dagster.operation.fresh import Need  # `fresh` loads the archive: a fifth of a second of every command
 
 Group = Literal["history", "closed", "predictions"]
 Progress = Callable[[float, float | None, str], None]
@@ -71,8 +72,10 @@ def predictions(
     ]
 
 
-def need(store: Store, settings: Settings, task: Task) -> Need:
+def need(store: Store, settings: Settings, task: Task) -> "Need":
     """Return why a task has work to do; fresh ones are not started."""
+    from hindcast_dagster.operation import fresh
+
     if task.group == "history":
         kind, month = task.key
         return fresh.history(store, settings, kind=kind, month=month)
@@ -92,6 +95,7 @@ def do(store: Store, settings: Settings, task: Task, *, progress: Progress | Non
 def _history(store: Store, settings: Settings, task: Task, progress: Progress | None) -> Manifest:
     from hindcast_dagster.archive.build import build_comments, build_submissions
     from hindcast_dagster.corpus.build import build
+    from hindcast_dagster.operation import fresh
 
     kind, month = task.key
     if fresh.history(store, settings, kind=kind, month=month).table == kind:

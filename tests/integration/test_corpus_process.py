@@ -114,3 +114,20 @@ def test_the_command_line_refuses_what_has_no_meaning(tmp_path: Path, capsys: py
             main.run(["corpus", *arguments])
         assert ended.value.code == code
         assert "hindcast: " in capsys.readouterr().err
+
+
+def test_a_command_loads_no_tables_before_the_dump_is_being_read() -> None:
+    heavy = "{'polars', 'pyarrow', 'numpy', 'dagster', 'pandas'}"
+    code = f"import sys, hindcast_dagster.cli.main, hindcast_dagster.corpus.build; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_an_empty_dump_is_sealed_with_a_warning(tmp_path: Path) -> None:
+    dump = tmp_path / "RC_2024-01.ndjson"
+    dump.touch()
+    done = run(tmp_path / "root", dump)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["lines"], document["kept"], document["health"]["verdict"]) == (0, 0, "unknown")
+    assert "Warning: comments 2024-01: The dump holds no line at all" in " ".join(done.stderr.split())

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from hindcast_dagster.corpus import source
+from hindcast_dagster.corpus import fingerprints, health, source
 from hindcast_dagster.corpus.build import build
 from hindcast_dagster.corpus.dumps import NoDump, choose, describe, find
 from hindcast_dagster.corpus.frames import Broken, FrameWalk
@@ -85,7 +86,40 @@ def test_an_empty_file_is_an_empty_month_only_as_plain_text(store: Store, settin
     assert nothing_is_there(store)
     plain = tmp_path / "x.ndjson"
     plain.touch()
-    assert sealed(store, settings, plain).rows == 0
+    manifest = sealed(store, settings, plain)
+    assert (manifest.rows, manifest.stats["lines"]) == (0, 0)
+    found = health.check(store, MONTH, "comments")
+    assert found.verdict == "unknown"
+    assert found.advice.startswith("The dump holds no line at all")
+
+
+def test_a_hash_is_remembered_until_the_file_changes(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
+    dump = tmp_path / "x.zst"
+    dump.write_bytes(b"one")
+    first = fingerprints.described(store, dump)
+    assert first == describe(dump)
+    with monkeypatch.context() as patched:
+        patched.setattr(fingerprints, "describe", lambda _: pytest.fail("it was hashed again"))
+        assert fingerprints.described(store, dump) == first
+    before = dump.stat()
+    dump.write_bytes(b"two")  # the same size, and a modification time that was set back
+    os.utime(dump, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert fingerprints.described(store, dump) == describe(dump) != first
+    (note,) = store.area("work", "fingerprints").iterdir()
+    note.write_bytes(b"{")
+    assert fingerprints.described(store, dump) == describe(dump)
+    with pytest.raises(InputRefused, match="cannot be read"):
+        fingerprints.described(store, tmp_path / "absent.zst")
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(store: Store, tmp_path: Path) -> None:
+    dump = tmp_path / "x.zst"
+    dump.write_bytes(b"one")
+    assert fingerprints.described(store, dump) == describe(dump)
+    assert not store.area("work", "fingerprints").exists()
 
 
 def test_frames_that_end_inside_lines_and_characters(store: Store, settings: Settings, tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
 """The parts of the corpus build that decide its correctness at scale, each against a one-line definition."""
 
+import mmap
 import random
+import re
 import tempfile
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import polars as pl
@@ -12,11 +16,12 @@ from hypothesis import strategies as st
 
 from hindcast_dagster.contracts.documents import COMMENTS
 from hindcast_dagster.contracts.table import ContractBroken
-from hindcast_dagster.corpus import merge, runs
+from hindcast_dagster.corpus import hugepages, merge, runs, scan
+from hindcast_dagster.corpus.ahead import Ahead
 from hindcast_dagster.corpus.health import Measures
 from hindcast_dagster.corpus.rules import Row
 from hindcast_dagster.corpus.runs import Runs
-from hindcast_dagster.corpus.scan import Scanner, count, spans
+from hindcast_dagster.corpus.scan import Scanner, count, newlines, spans
 from hindcast_dagster.corpus.seen import Seen
 from hindcast_dagster.corpus.workspace import workspace
 from hindcast_dagster.errors import NotReady
@@ -67,6 +72,37 @@ def test_which_lines_must_be_parsed(line: bytes, parsed: bool) -> None:
             assert ((number, len(before), len(before) + len(line)) in found.candidates) == parsed
 
 
+fragments = st.sampled_from(
+    [b'"subreddit"', b'"subreddit', b'subreddit"', b":", b" : ", b": ", b" ", b'"', b"\\", b"nfl", b"NFL", b"aww", b"ab", b"abc",
+     b"CryptoCurrency", b'"nfl"', b'"aww"', b'"\\u006efl"', b"{", b"}", b",", b"x" * 23, b"dit", b'"subreddit":"aww",', b"\x00\xff"]
+)  # fmt: skip
+found_lines = st.lists(st.lists(fragments, max_size=9).map(b"".join), max_size=8)
+
+
+def must_be_parsed(line: bytes, kept: frozenset[bytes]) -> bool:
+    """Say it plainly: no key at all, or one with a kept name, an escape or a cut in its value."""
+    values = re.findall(rb'"subreddit"[ \t\r]*:[ \t\r]*("[^"]*"?|[^"]|$)', line)
+    cut = [value for value in values if value[:1] == b'"' and not (len(value) > 1 and value.endswith(b'"'))]
+    return not values or bool(cut) or any(b"\\" in v or v.strip(b'"').lower() in kept for v in values if v[:1] == b'"')
+
+
+@given(
+    lines=found_lines,
+    skip=st.integers(0, 9),
+    kept=st.sampled_from([KEPT, frozenset({b"ab"}), frozenset({b"a", b"abc"})]),
+)
+@hypothesis_settings(max_examples=400, deadline=None)
+def test_the_scan_finds_what_a_pattern_finds(lines: list[bytes], skip: int, kept: frozenset[bytes]) -> None:
+    before = b'"subreddit":"nfl"'[:skip] + b"\n"  # the end of a line that another block began
+    data = before + b"".join(line + b"\n" for line in lines)
+    wanted = [number for number, line in enumerate(lines) if must_be_parsed(line, kept)]
+    for padding in (b"", b"." * 40):  # nothing is read behind the block, and what is there changes nothing
+        found = Scanner(kept).scan(data + padding, len(before), len(data))
+        assert found.lines == len(lines)
+        assert [number for number, _, _ in found.candidates] == wanted
+        assert [data[begin:stop] for _, begin, stop in found.candidates] == [lines[number] for number in wanted]
+
+
 @given(st.lists(st.binary(max_size=9).map(lambda part: part.replace(b"\n", b"")), max_size=20), st.integers(0, 5))
 def test_spans_and_counts_of_lines(lines: list[bytes], skip: int) -> None:
     data = b"".join(line + b"\n" for line in [b"." * skip, *lines])
@@ -74,6 +110,18 @@ def test_spans_and_counts_of_lines(lines: list[bytes], skip: int) -> None:
     found = spans(data, start, len(data))
     assert [data[begin:stop] for _, begin, stop in found] == lines
     assert count(data, start, len(data)) == len(found) == len(lines)
+    assert newlines(data, start, len(data)).tolist() == [stop for _, _, stop in found]
+
+
+def test_blocks_larger_than_what_is_searched_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(2)
+    names = [b"aww", b"nfl", b"sub_x", b"CRYPTOCURRENCY"]
+    lines = [b'{"b":"%s","subreddit":"%s"}' % (b"y" * rng.randrange(90), rng.choice(names)) for _ in range(400)]
+    data = b"".join(line + b"\n" for line in lines)
+    monkeypatch.setattr(scan, "_PIECE", 64)
+    found = Scanner(KEPT).scan(data, 0, len(data))
+    assert found.lines == len(lines)
+    assert [lines[n] for n, _, _ in found.candidates] == [line for line in lines if must_be_parsed(line, KEPT)]
 
 
 # ---- which ids came before -----------------------------------------------------------------------------------------
@@ -195,12 +243,72 @@ def test_too_little_memory_is_said_before_anything_is_read(tmp_path: Path, monke
         memory.require(dump)
 
 
-def test_gaps_of_a_day_or_more() -> None:
+def gaps(hours: dict[str, list[int]]) -> list[tuple[str, str, int]]:
     measures = Measures(START, START + 10 * 86_400)
-    for hour in [0, 23, 48, 72, 96, 97, 239]:
-        measures.seen_at("nfl", START + hour * 3_600 + 59)
-    gaps = measures.numbers(kept=0, strays=0)["gaps"]
-    assert [(gap["from"], gap["hours"]) for gap in gaps] == [
-        ("2024-01-05T02:00:00Z", 141),
-        ("2024-01-02T00:00:00Z", 24),
-    ]
+    for name, busy in hours.items():
+        for hour in busy:
+            measures.seen_in(hour, [name])
+    return [(gap["subreddit"], gap["from"], gap["hours"]) for gap in measures.numbers(kept=0, strays=0)["gaps"]]
+
+
+def test_gaps_of_a_day_or_more() -> None:
+    dark = set(range(50, 74)) | set(range(100, 130)) | set(range(140, 163))
+    found = gaps({"nfl": [hour for hour in range(240) if hour not in dark]})
+    assert found == [("nfl", "2024-01-05T04:00:00Z", 30), ("nfl", "2024-01-03T02:00:00Z", 24)]
+
+
+def test_a_thin_subreddit_is_not_reported_for_being_thin() -> None:
+    assert gaps({"thin": [0, 23, 48, 72, 96, 97, 239], "once": [5]}) == []
+    rng = random.Random(4)
+    thin = {f"thin{n}": sorted(rng.sample(range(240), rng.randint(3, 60))) for n in range(300)}
+    assert gaps(thin) == []  # silences of a day or more all over, none of them more than chance
+    (name, _, hours) = gaps(thin | {"nfl": [*range(60), *range(110, 240)]})[0]
+    assert (name, hours) == ("nfl", 50)
+
+
+# ---- steps that work ahead ------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_works_ahead_gives_its_results_in_order_and_its_error_at_the_end() -> None:
+    def steps() -> Generator[int, None, None]:
+        yield from range(50)
+        raise NotReady("at the end")
+
+    taken: list[int] = []
+    with Ahead(steps, most=3) as ready, pytest.raises(NotReady, match="at the end"):
+        for number in ready:
+            taken.append(number)  # noqa: PERF402
+    assert taken == list(range(50))
+
+
+def test_leaving_a_step_early_closes_it_in_its_own_thread() -> None:
+    closed: list[str] = []
+
+    def inner() -> Generator[int, None, None]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append("inner")
+
+    def outer() -> Generator[int, None, None]:
+        try:
+            with Ahead(inner, most=2) as ready:
+                yield from ready
+        finally:
+            closed.append("outer")
+
+    before = threading.active_count()
+    with Ahead(outer, most=2) as ready:
+        assert next(iter(ready)) == 1
+    assert closed == ["inner", "outer"]
+    assert threading.active_count() == before
+
+
+def test_a_large_window_is_given_huge_pages_where_the_kernel_has_them() -> None:
+    if not Path("/sys/kernel/mm/transparent_hugepage").is_dir():
+        pytest.skip("this kernel has no transparent huge pages")
+    with mmap.mmap(-1, 1 << 27, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        assert hugepages.advise(1 << 27) >= 1
+    assert hugepages.advise(1 << 20) == 0
+    assert hugepages.advise(1 << 50) == 0
