@@ -10,7 +10,6 @@ from rich.table import Table
 from hindcast_dagster.cli import evalset_text
 from hindcast_dagster.cli.context import Context
 from hindcast_dagster.errors import UsageError
-from hindcast_dagster.questions.load import frozen
 
 Name = Annotated[str, typer.Argument(help="Name of the eval set: a-z, 0-9, - and _.")]
 Limit = Annotated[int, typer.Option(min=0, help="Questions listed at most; --json always has all.")]
@@ -245,6 +244,7 @@ def _emit(obj: Context, name: str, *, limit: int = LISTED, offset: int = 0) -> N
     from hindcast_dagster.contracts.questions import EVAL_SET
     from hindcast_dagster.evalset.checks import warnings
     from hindcast_dagster.evalset.contamination import view
+    from hindcast_dagster.questions.load import frozen
     from hindcast_dagster.storage.tables import read_table
 
     sealed = frozen(obj.store, name)
