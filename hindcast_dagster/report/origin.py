@@ -4,11 +4,13 @@ A dump is known by its sha256, a corpus month by its rules, an archive month by 
 partition by its runs and questions. Only what differs from the package's own settings is said.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hindcast_dagster import clock
 from hindcast_dagster.corpus import subreddits
+from hindcast_dagster.forecast.arms import BUILT_IN
 from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.scoring.cells import remedy
 from hindcast_dagster.scoring.inputs import forecast_partitions
@@ -39,6 +41,8 @@ class Asked(NamedTuple):
     arm: str
     runs: int | None
     questions: int | None
+    settings: str = "null"
+    """Decoding and budgets of a built-in arm as JSON; another arm's own words are not repeated."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,8 @@ def _asked(store: Store, name: str) -> list[Asked]:
         stats, model = part.manifest.stats, part.manifest.key[0]
         if len(part.manifest.key) > 1 and stats.get("arm") not in BASELINE_ARMS:
             arm = str(stats.get("arm") or part.manifest.table.removesuffix("_forecasts"))
-            found.append(Asked(model, arm, stats.get("runs"), stats.get("questions")))
+            settings = json.dumps(stats.get("arm_settings") if arm in BUILT_IN else None, sort_keys=True)
+            found.append(Asked(model, arm, stats.get("runs"), stats.get("questions"), settings))
     return found
 
 
@@ -158,7 +163,7 @@ def _settings(origin: Origin) -> list[str]:
 
 
 def _corpus(each: Month, origin: Origin) -> list[str]:
-    dump = f"dumps/{PREFIX[each.kind]}_{each.month}.zst"
+    dump = f"data/dumps/{PREFIX[each.kind]}_{each.month}.zst"
     kept = each.rules.get("subreddits", subreddits_of_package())
     file = next((name for name, found in origin.files.items() if found == kept), None)
     flag = " --all-subreddits" if kept is None else f" --subreddits {file}" if file else ""

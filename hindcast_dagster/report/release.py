@@ -82,7 +82,7 @@ def manifests(gathered: Gathered) -> dict[str, Any]:
             "excluded": gathered.given.eval_set_stats.get("excluded"),
         },
         "corpus": [each._asdict() for each in gathered.origin.months],
-        "asked": [each._asdict() for each in gathered.origin.asked],
+        "asked": [each._asdict() | {"settings": json.loads(each.settings)} for each in gathered.origin.asked],
         "made_from": [each.model_dump(mode="json") for each in sources],
         "pinned": [each.model_dump(mode="json") for each in gathered.manifest.pins],
     }

@@ -37,8 +37,11 @@ def month(kept, *, name="2026-01", kind="submissions", hollow=False, embedding=N
 
 def test_every_subreddit_the_dump_s_hash_runs_and_limits_are_said():
     lines = origin.commands(made(month(None), month(None, kind="comments")))
-    assert "# dumps/RC_2026-01.zst: sha256 " + "ab" * 32 in lines
-    assert "hindcast corpus build --month 2026-01 --kind comments --dump dumps/RC_2026-01.zst --all-subreddits" in lines
+    assert "# data/dumps/RC_2026-01.zst: sha256 " + "ab" * 32 in lines
+    assert (
+        "hindcast corpus build --month 2026-01 --kind comments --dump data/dumps/RC_2026-01.zst --all-subreddits"
+        in lines
+    )
     assert "hindcast markets fetch --closed-from 2025-12-01 --closed-to 2026-01-31" in lines
     assert "hindcast evalset build first --t0 lookback:0.5 --markets questions.csv" in lines
     assert "hindcast forecast run --arm retrieval --model qwen3-8b --eval-set first --runs 2 --limit 50" in lines
@@ -71,7 +74,7 @@ def test_the_package_s_own_list_needs_no_option_and_months_with_other_lists_each
     assert three.files == {"subreddits-1.txt": ["nba"], "subreddits-2.txt": ["nfl"]}
     said = [line for line in origin.commands(three) if "corpus build" in line]
     assert [line.rpartition(" ")[2] for line in said] == [
-        "dumps/RS_2026-01.zst",
+        "data/dumps/RS_2026-01.zst",
         "subreddits-1.txt",
         "subreddits-2.txt",
     ]
@@ -110,12 +113,12 @@ def test_an_origin_is_read_at_the_versions_that_the_eval_set_pins(store):
         stats={"policy": "day_before_close"},
     )  # fmt: skip
     seal_baselines(store, rows)
-    seal_forecasts(store, [forecast(0, 0.5)], runs=2, questions=1, arm="zero_shot")
+    seal_forecasts(store, [forecast(0, 0.5)], runs=2, questions=1, arm="zero_shot", arm_settings={"b": 1, "a": 2})
     found = origin.read(store, sealed, questions=3, sample=False)
     assert found.months == (
         Month("2026-01", "submissions", "aa", rules(["nba"]), accepted_hollow=True, embedding="minilm"),
     )
-    assert found.asked == (Asked("toy-1b", "zero_shot", 2, 1),)
+    assert found.asked == (Asked("toy-1b", "zero_shot", 2, 1, '{"a": 2, "b": 1}'),)
 
 
 def test_every_command_is_one_that_the_command_line_takes(tmp_path, monkeypatch, capsys):
