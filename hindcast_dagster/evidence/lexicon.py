@@ -36,7 +36,9 @@ FELL_THROUGH: Final = _words(
 """Reports that something was denied, stopped, lost or put off."""
 
 LEANS_YES: Final = _words(
-    r"likely", r"expect(?:s|ed)?", r"favou?rites?", r"probabl[ey]", r"on course", r"leads?", r"leading", r"ahead",
+    r"likely", r"expected to", r"(?:is|are|was|were|widely|fully) expected",
+    r"(?<!what to )(?<!you can )(?<!can you )(?<!do you )expects? (?:[\w'-]+ ){0,3}?(?:to|will)",  # "what to expect"
+    r"favou?rites?", r"probabl[ey]", r"on course", r"leads?", r"leading", r"ahead",
     r"momentum", r"surg(?:e|es|ed|ing)", r"poised", r"set to", r"plan(?:s|ned|ning)? to", r"optimistic", r"promising",
     r"close to", r"rall(?:y|ies|ied)", r"climb(?:s|ed|ing)?", r"ris(?:es|ing)", r"rose", r"strong(?:er)?",
     r"comfortabl[ey]", r"frontrunner", r"front[- ]runner", r"certain(?:ly)?", r"imminent", r"soon",

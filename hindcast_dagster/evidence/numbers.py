@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Unit = Literal["money", "percent", "plain"]
+Bound = Literal["least", "most"]
 
 _SCALE: Final = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "mn": 1e6, "b": 1e9, "billion": 1e9, "bn": 1e9,
                  "t": 1e12, "trillion": 1e12}  # fmt: skip
@@ -28,6 +29,18 @@ _DOWN: Final = re.compile(
     r"or fewer)\b|[<≤↓]",
     re.IGNORECASE,
 )
+_ABOUT: Final = r"(?:(?:about|around|roughly|nearly|just|only|even) )?"
+_BOUND: Final = re.compile(
+    r"(?P<denied>\b(?:not|no|never|cannot)\s|n['\u2019]t\s)?(?:\b(?:(?P<least>above|over|exceed(?:s|ed)?|at least|"
+    r"(?:more|greater|higher) than|surpass(?:es|ed)?)|(?P<most>below|under|at most|up to|(?:less|fewer|lower) than))"
+    rf"\s{_ABOUT}|(?P<signs>[<>\u2264\u2265])\s?)$",
+    re.IGNORECASE,
+)
+"""A comparison that stands directly before a number."""
+_TAIL: Final = re.compile(
+    r"\s?(?:(?P<least>\+|or (?:more|higher|above))|(?P<most>or (?:less|lower|fewer|below)))(?!\w)", re.IGNORECASE
+)
+"""One that stands directly behind it."""
 _NEAR: Final = 3.0  # a number within this factor of the threshold speaks about the same quantity
 _REACH: Final = 28  # characters before a number in which its comparison stands
 _YEARS: Final = range(1900, 2101)
@@ -40,6 +53,8 @@ class Amount:
     value: float
     unit: Unit
     at: int
+    bound: Bound | None = None
+    """The text says only that the quantity is at least, or at most, the value; None: that it is the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +66,18 @@ class Threshold:
     unit: Unit
 
     def says(self, amount: Amount) -> bool | None:
-        """Return whether the amount lies on the Yes side, or None when it is about something else."""
+        """Return whether the amount lies on the Yes side; None when it is about something else, or leaves it open."""
         bounds = [bound for bound in (self.low, self.high) if bound]
         if amount.unit != self.unit or not bounds or not amount.value:
             return None
         if not any(1 / _NEAR <= amount.value / bound <= _NEAR for bound in bounds):
             return None
-        return (self.low is None or amount.value >= self.low) and (self.high is None or amount.value <= self.high)
+        low, high, value = self.low, self.high, amount.value
+        if amount.bound == "least":  # the value or more: settles one threshold, leaves a range open
+            return False if high is not None and value >= high else (high is None and value >= (low or 0)) or None
+        if amount.bound == "most":
+            return False if low is not None and value <= low else (low is None and value <= (high or 0)) or None
+        return (low is None or value >= low) and (high is None or value <= high)
 
 
 def amounts(text: str) -> Iterator[Amount]:
@@ -69,7 +89,17 @@ def amounts(text: str) -> Iterator[Amount]:
         bare = unit == "plain" and not scale and "," not in found["digits"]
         if bare and (len(digits) < 2 or ("." not in digits and int(digits) in _YEARS)):  # noqa: PLR2004
             continue
-        yield Amount(value, unit, found.start())
+        yield Amount(value, unit, found.start(), _bound(text, found))
+
+
+def _bound(text: str, found: re.Match[str]) -> Bound | None:
+    """Return the comparison beside a number: "less than 50k", "no more than 5%", "$100k+"."""
+    before = _BOUND.search(text[max(0, found.start() - _REACH) : found.start()])
+    if before is None:
+        behind = _TAIL.match(text, found.end())
+        return None if behind is None else "least" if behind["least"] else "most"
+    least = bool(before["least"]) or (before["signs"] or "") in {">", "\u2265"}
+    return "least" if least != bool(before["denied"]) else "most"
 
 
 def threshold(question: str) -> Threshold | None:

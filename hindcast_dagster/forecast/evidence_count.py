@@ -30,7 +30,7 @@ class EvidenceCount:
     def __init__(self, settings: Settings) -> None:
         self._k = settings.agent.hits_per_query
         self._read = max(settings.agent.expanded, 1)
-        self.version = f"evidence_count-1-k{self._k}-r{self._read}"
+        self.version = f"evidence_count-{cues.REVISION}-k{self._k}-r{self._read}"
 
     def forecast(self, question: Question, archive: ArchiveView, *, run: int) -> Forecast:
         """Forecast one question; every run is the same."""

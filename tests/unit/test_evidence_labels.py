@@ -1,5 +1,7 @@
 """Labels, tallies and the reading of cue words."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from hindcast_dagster.evidence import cues
 from hindcast_dagster.evidence.claim import claim_of
 from hindcast_dagster.evidence.labels import LABELS, Label, Tally, contrast, quality
-from hindcast_dagster.evidence.numbers import amounts, threshold
+from hindcast_dagster.evidence.numbers import Amount, Threshold, amounts, threshold
 from tests.forecast_world import question
 from tests.toy_archive import document
 
@@ -70,6 +72,14 @@ CASES = [
     ("Will Biden not sign the TikTok bill?", "Biden signed the TikTok bill.", ("contra", "strong")),
     ("Will Bitcoin close above $100,000 in January?", "Bitcoin trades at $97k today.", ("irrel", "weak")),
     ("Will Bitcoin close above $100,000 in January?", "Bitcoin trades at $104,250 today.", ("weak", "irrel")),
+    ("Will Bitcoin close above $100,000 in January?", "Bitcoin sells for less than $90k.", ("irrel", "weak")),
+    ("Will Bitcoin close above $100,000 in January?", "Bitcoin sells for more than $90k.", ("irrel", "irrel")),
+    ("Will Bitcoin close above $100,000 in January?", "Bitcoin has not exceeded $100k.", ("irrel", "weak")),
+    ("Will Bitcoin dip below $80,000?", "Bitcoin costs less than 90,000 dollars, under $79k in fact.",
+     ("weak", "irrel")),
+    ("Will the Chiefs win the Super Bowl?", "What to expect from the Chiefs at the Super Bowl", ("irrel", "irrel")),
+    ("Will the Chiefs win the Super Bowl?", "The Chiefs are expected to take the Super Bowl.", ("weak", "irrel")),
+    ("Will the Chiefs win the Super Bowl?", "Analysts expect the Chiefs to take the Super Bowl.", ("weak", "irrel")),
     ("Will Bitcoin dip below $80,000?", "Bitcoin is at $78.5k", ("weak", "irrel")),
     ("Will inflation in Turkey be above 40%?", "Turkey inflation came in at 44.4% for the year.", ("weak", "irrel")),
 ]  # fmt: skip
@@ -91,6 +101,28 @@ def test_reading_is_total(asked: str, text: str, title: str) -> None:
 def test_years_dates_and_scores_are_no_amounts() -> None:
     assert [found.value for found in amounts("In 2025 on 2025-03-01 at 12:30 they won 3-1 by 7.")] == []
     assert [found.value for found in amounts("$1.2 million, 45%, 1,250 and 12.5k")] == [1.2e6, 45, 1250, 12500]
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [("less than 50k", "most"), ("no more than 50k", "most"), ("up to about 50k", "most"), ("50k or fewer", "most"),
+     ("not below 50k", "least"), ("over 50k", "least"), ("50k+", "least"), (">= 50k", None), ("> 50k", "least"),
+     ("it hit 50k", None), ("over time it made 50k", None)],
+)  # fmt: skip
+def test_a_comparison_counts_only_beside_its_number(text: str, bound: str | None) -> None:
+    assert [(found.value, found.bound) for found in amounts(text)] == [(50_000, bound)]
+
+
+@given(st.sampled_from(["most", "least", None]), st.floats(40, 250), st.sampled_from([(100.0, None), (None, 100.0)]))
+def test_a_bound_says_something_only_where_every_value_within_it_agrees(
+    bound: Any, value: float, ends: tuple[float | None, float | None]
+) -> None:
+    said = Threshold(*ends, "plain").says(Amount(value, "plain", 0, bound))
+    within = [value] if bound is None else [value, value * 100] if bound == "least" else [value, value / 100]
+    if value == 100 or not 100 / 3 <= value <= 300:
+        return
+    verdicts = {x >= 100 if ends[0] else x <= 100 for x in within}
+    assert said == (verdicts.pop() if len(verdicts) == 1 else None)
 
 
 def test_a_range_and_a_direction_are_read() -> None:
