@@ -38,6 +38,8 @@ def probe(
     as_of: Annotated[
         str, typer.Option("--as-of", help="close: as the paper; t0: only what a forecaster could see.")
     ] = "close",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and ask nothing.")] = False,
+    max_cost: Annotated[float | None, typer.Option(help="Stop before this many US dollars are spent.")] = None,
 ) -> None:
     """Weigh what the archive holds for and against each market (paper, section 4.1).
 
@@ -58,18 +60,38 @@ def probe(
         found = span.of_window(given.store, closed_from=closed_from, closed_to=closed_to)
     else:
         found = span_of(given.store, given.settings, eval_set) if pool else span.of_eval_set(given.store, eval_set)
+    if dry_run:
+        planned = span.plan(given.store, given.settings, found, judge=model, as_of=as_of).as_dict()
+        given.emit(planned, text=_planned(planned))
+        return
     with given.progress("probe", total=found.markets) as bar:
-        manifests = list(span.build(given.store, given.settings, found, judge=model, as_of=as_of, progress=bar))
+        manifests = list(span.build(given.store, given.settings, found, judge=model, as_of=as_of, progress=bar,
+                                    max_cost=max_cost))  # fmt: skip
     document = span.summary(manifests, judge=model, as_of=as_of)
     given.emit(document, text=_text(document))
+
+
+def _planned(plan: dict[str, Any]) -> str:
+    money = "no price in the roster" if plan["cost"] is None else f"${plan['cost']:.2f} at most"
+    return (
+        f"{plan['judge']} as of {plan['as_of']}: {plan['done']} of {plan['markets']} markets are probed, "
+        f"{plan['pending']} to do: {plan['calls']} calls, "
+        f"at most {plan['tokens_in']:,} + {plan['tokens_out']:,} tokens, {money}."
+    )
 
 
 def _text(document: dict[str, Any]) -> str:
     def told(counts: dict[str, int]) -> str:
         return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 
+    left = (
+        f"\n{document['unprobed']} are not probed: the money limit was reached. Run the same command again."
+        if document["unprobed"]
+        else ""
+    )
     return (
         f"{document['markets']} markets of {len(document['months'])} months probed as of {document['as_of']} by "
         f"{document['judge']}.\nEvidence: {told(document['quality'])}.\nLeft out: {told(document['excluded'])}.\n"
         f"Blocks: {document['blocks']}, of which {document['unlabelled']} got no usable label."
+        f"{left}"
     )

@@ -15,7 +15,6 @@ from hindcast_dagster.settings import Coverage
 from hindcast_dagster.storage.journal import identity_hash
 
 NAME: Final = "evidence_count"
-_REVISION: Final = 1  # raise when the reading of cues changes
 
 
 class CueJudge:
@@ -30,7 +29,7 @@ class CueJudge:
     def version(self) -> str:
         """Hash of the reading's revision and of the settings that it uses."""
         used = {"queries": self._settings.queries_per_side, "hits": self._settings.hits_per_query}
-        return identity_hash({"judge": NAME, "revision": _REVISION, **used})[:16]
+        return identity_hash({"judge": NAME, "revision": cues.REVISION, **used})[:16]
 
     async def read(self, question: Question, view: ArchiveView) -> Finding:
         """Search with the question's own words and label what comes back."""

@@ -13,3 +13,13 @@ def open_judge(settings: Settings, name: str) -> Judge:
     from hindcast_dagster.llm.open import open_model
 
     return LlmJudge(open_model(settings, name), settings.coverage, structured=settings.llm.structured)
+
+
+def named_judge(settings: Settings, name: str) -> Judge:
+    """Return a judge that can be named and never asked: no engine has to be there for a dry run."""
+    if name == cue_judge.NAME:
+        return cue_judge.CueJudge(settings.coverage)
+    from hindcast_dagster.coverage.llm_judge import LlmJudge
+    from hindcast_dagster.llm.unasked import unasked
+
+    return LlmJudge(unasked(settings, name), settings.coverage, structured=settings.llm.structured)

@@ -6,8 +6,8 @@ again with another judge adds rows and leaves the others.
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -15,12 +15,13 @@ from hindcast_dagster.archive.protocol import Archive
 from hindcast_dagster.clock import Cutoff, T0Policy
 from hindcast_dagster.contracts.coverage import COVERAGE
 from hindcast_dagster.contracts.markets import MARKETS
-from hindcast_dagster.coverage import rows
+from hindcast_dagster.coverage import economics, rows
 from hindcast_dagster.coverage.judge import Finding, Judge
 from hindcast_dagster.coverage.open import open_judge
 from hindcast_dagster.coverage.run import Progress, findings
 from hindcast_dagster.coverage.subjects import AS_OF, Subject, When, subjects
 from hindcast_dagster.errors import UsageError
+from hindcast_dagster.llm.purse import Purse
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal, identity_hash
 from hindcast_dagster.storage.manifest import Input, Manifest
@@ -45,48 +46,89 @@ def build(
     market_ids: Collection[str] | None = None,
     archive: Archive | None = None,
     progress: Progress | None = None,
+    purse: Purse | None = None,
 ) -> Manifest:
     """Probe the resolved markets of a close month and seal the partition.
 
     `judge` is a roster slug, `evidence_count`, or a judge of one's own. `as_of` is where the probe stands: at the
     close, as the paper does, or at t0 (`policy` and `archive_end`, or `at` per market), where a forecaster stands.
-    `market_ids` narrows to some markets. `archive` replaces the store's own archive. Raises `NotReady` when markets
-    or archive are not sealed, `UsageError` for an unknown judge. Killed and run again it repeats no finished market.
+    `market_ids` narrows to some markets. `archive` replaces the store's own archive. `purse` bounds the money, over
+    several months too (default: `llm.max_cost`); what it did not reach is `unprobed` in the manifest. Raises `NotReady`
+    when markets or archive are not sealed, `UsageError` for an unknown judge. Killed and run again it repeats no
+    finished market.
     """
+    ready = prepare(store, settings, month=month, as_of=as_of, policy=policy, archive_end=archive_end, at=at,
+                    market_ids=market_ids, archive=archive)  # fmt: skip
+    purse = purse or economics.purse(settings, judge if isinstance(judge, str) else judge.name)
+    found_judge = open_judge(settings, judge) if isinstance(judge, str) else judge
+    reading = findings(
+        ready.chosen,
+        as_of=ready.when.as_of,
+        archive=ready.archive,
+        judge=found_judge,
+        journal=Journal(store, TABLE, month),
+        snapshot=ready.snapshot,
+        concurrency=settings.llm.concurrency,
+        progress=progress,
+        purse=purse,
+    )
+    results = asyncio.run(reading if judge is found_judge else _and_close(reading, found_judge))
+    pairs = [(subject, found) for subject, found in zip(ready.chosen, results, strict=True) if found is not None]
+    new = COVERAGE.frame(
+        [
+            rows.row(subject, finding, as_of=ready.when.as_of, judge=found_judge.name, version=found_judge.version)
+            for subject, finding in pairs
+        ]
+    )
+    found = [finding for _, finding in pairs]
+    account = _account(settings, when=ready.when, judge=found_judge, found=found, excluded=ready.excluded)
+    account["unprobed"] = len(results) - len(pairs)
+    inputs = _inputs(store, ready.market_part, ready.chosen)
+    return _publish(store, month=month, markets=ready.markets, new=new, account=account, inputs=inputs)
+
+
+class Ready(NamedTuple):
+    """What a probe of a month is about, before any judge is asked."""
+
+    when: When
+    market_part: Sealed
+    markets: pl.DataFrame
+    chosen: list[Subject]
+    excluded: dict[str, int]
+    archive: Archive
+    snapshot: Callable[[Subject], str]
+
+
+def prepare(
+    store: Store,
+    settings: Settings,
+    *,
+    month: str,
+    as_of: str = "close",
+    policy: T0Policy | None = None,
+    archive_end: object = None,
+    at: dict[str, Cutoff] | None = None,
+    market_ids: Collection[str] | None = None,
+    archive: Archive | None = None,
+) -> Ready:
+    """Return what `build` with the same arguments is about. Same errors."""
     stand = next((known for known in AS_OF if known == as_of), None)
     if stand is None:
         raise UsageError(f"The probe stands at close or at t0, found {as_of!r}.")
     market_part = store.partition("markets", month).require(made_by="hindcast markets fetch")
     markets = read_table(market_part, MARKETS)
-    archive = archive or _archive(store, settings)
+    opened = archive or _archive(store, settings)
     end = None if archive_end is None else Cutoff.of(archive_end)
     when = When(stand, policy or T0Policy("day_before_close"), end, at)
     chosen, excluded = subjects(markets, when, settings=settings.questions, only=market_ids)
-    found_judge = open_judge(settings, judge) if isinstance(judge, str) else judge
-    reading = findings(
-        chosen,
-        as_of=stand,
-        archive=archive,
-        judge=found_judge,
-        journal=Journal(store, TABLE, month),
-        snapshot=lambda subject: visible(store, settings, archive, subject.question.t0),
-        concurrency=settings.llm.concurrency,
-        progress=progress,
-    )
-    found = asyncio.run(reading if judge is found_judge else _and_close(reading, found_judge))
-    new = COVERAGE.frame(
-        [
-            rows.row(subject, finding, as_of=stand, judge=found_judge.name, version=found_judge.version)
-            for subject, finding in zip(chosen, found, strict=True)
-        ]
-    )
-    account = _account(settings, when=when, judge=found_judge, found=found, excluded=excluded)
-    return _publish(
-        store, month=month, markets=markets, new=new, account=account, inputs=_inputs(store, market_part, chosen)
-    )
+
+    def snapshot(subject: Subject) -> str:
+        return visible(store, settings, opened, subject.question.t0)
+
+    return Ready(when, market_part, markets, chosen, excluded, opened, snapshot)
 
 
-async def _and_close(reading: Coroutine[Any, Any, list[Finding]], judge: Judge) -> list[Finding]:
+async def _and_close(reading: Coroutine[Any, Any, list[Finding | None]], judge: Judge) -> list[Finding | None]:
     try:
         return await reading
     finally:
@@ -120,9 +162,9 @@ def _account(
     settings: Settings, *, when: When, judge: Judge, found: list[Finding], excluded: dict[str, int]
 ) -> dict[str, Any]:
     """Return how one probe was made, for the manifest."""
-    economics: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
     for finding in found:
-        economics.update(finding.economics)
+        spent.update(finding.economics)
     return {
         "judge": judge.name,
         "judge_version": judge.version,
@@ -132,7 +174,7 @@ def _account(
         "settings": settings.coverage.model_dump(mode="json"),
         "archive_mode": _mode(settings),
         "excluded": excluded,
-        "economics": dict(sorted(economics.items())),
+        "economics": dict(sorted(spent.items())),
     }
 
 

@@ -12,12 +12,15 @@ import polars as pl
 from hindcast_dagster import clock
 from hindcast_dagster.archive.protocol import Archive
 from hindcast_dagster.clock import Cutoff
-from hindcast_dagster.coverage import probe
-from hindcast_dagster.coverage.run import Progress
+from hindcast_dagster.coverage import economics, probe
+from hindcast_dagster.coverage.open import named_judge
+from hindcast_dagster.coverage.run import Progress, identity
+from hindcast_dagster.coverage.subjects import Subject
 from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.markets import read
 from hindcast_dagster.questions.load import load
 from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.journal import Journal, identity_hash
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 
@@ -64,9 +67,14 @@ def build(
     as_of: str = "close",
     archive: Archive | None = None,
     progress: Progress | None = None,
+    max_cost: float | None = None,
 ) -> Iterator[Manifest]:
-    """Probe month after month and yield each manifest; see `probe.build`."""
+    """Probe month after month and yield each manifest; see `probe.build`. `max_cost` (US dollars) is for all months."""
     before = 0
+    purse = economics.purse(settings, judge, limit=max_cost)
+    if purse.limit is not None:
+        found = plan(store, settings, span, judge=judge, as_of=as_of, archive=archive)
+        purse.estimate = None if found.cost is None else found.cost / max(found.pending, 1)
     for month, ids in span.months.items():
 
         def moved(done: int, total: int, word: str, *, start: int = before) -> None:
@@ -76,9 +84,30 @@ def build(
 
         yield probe.build(
             store, settings, month=month, judge=judge, as_of=as_of, at=span.at, market_ids=frozenset(ids),
-            archive=archive, progress=moved,
+            archive=archive, progress=moved, purse=purse,
         )  # fmt: skip
         before += len(ids)
+
+
+def plan(
+    store: Store, settings: Settings, span: Span, *, judge: str, as_of: str = "close", archive: Archive | None = None
+) -> economics.Plan:
+    """Return what `build` would ask for, without asking (`--dry-run`). Same errors, but no engine has to be there."""
+    named = named_judge(settings, judge)
+    pending: list[Subject] = []
+    done = 0
+    for month, ids in span.months.items():
+        ready = probe.prepare(
+            store, settings, month=month, as_of=as_of, at=span.at, market_ids=frozenset(ids), archive=archive
+        )
+        journal = Journal(store, probe.TABLE, month)
+        for subject in ready.chosen:
+            known = identity(subject, as_of=ready.when.as_of, judge=named, archive=ready.snapshot(subject))
+            if identity_hash(known) in journal:
+                done += 1
+            else:
+                pending.append(subject)
+    return economics.plan(settings, pending, judge=judge, as_of=as_of, done=done)
 
 
 def summary(manifests: list[Manifest], *, judge: str, as_of: str) -> dict[str, Any]:
@@ -88,7 +117,10 @@ def summary(manifests: list[Manifest], *, judge: str, as_of: str) -> dict[str, A
     for account in accounts:
         for name, total in totals.items():
             total.update(account[name])
-    sums = {name: sum(account[name] for account in accounts) for name in ("markets", "blocks", "unlabelled")}
+    sums = {
+        name: sum(account.get(name, 0) for account in accounts)
+        for name in ("markets", "blocks", "unlabelled", "unprobed")
+    }
     months = [manifest.key[0] for manifest in manifests]
     return {"judge": judge, "as_of": as_of, "months": months, **sums} | {
         name: dict(sorted(total.items())) for name, total in totals.items()

@@ -15,7 +15,7 @@ from hindcast_dagster import clock
 from hindcast_dagster.errors import CutoffViolation, NotReady, UsageError
 from hindcast_dagster.forecast.forecaster import Forecast, Trace
 from hindcast_dagster.forecast.job import Job, Unit
-from hindcast_dagster.forecast.money import Purse
+from hindcast_dagster.forecast.money import Purse, cost_of
 from hindcast_dagster.forecast.records import TraceRecord, to_record
 from hindcast_dagster.forecast.tracing import TracedView, recording
 
@@ -61,7 +61,8 @@ class Work:
 
     async def _one(self, unit: Unit) -> None:
         forecast = await forecast_once(self.job, unit)
-        cost = self.purse.settle(forecast)
+        cost = cost_of(forecast, self.purse.price)
+        self.purse.settle(cost)
         record = TraceRecord(unit.identity.forecast_id, self.job.eval_set, unit.identity, forecast, cost, clock.now())
         await _to_the_end(asyncio.to_thread(self.job.journal.write, record.forecast_id, to_record(record)))
         self.job.done[record.forecast_id] = record

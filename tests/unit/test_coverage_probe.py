@@ -1,5 +1,6 @@
 """The probe over a toy archive and sealed markets: cutoffs, blindness to outcomes, merging, resume, identity."""
 
+import asyncio
 from dataclasses import fields
 
 import pytest
@@ -13,6 +14,8 @@ from hindcast_dagster.coverage.judge import Block, Finding, Judge
 from hindcast_dagster.coverage.rows import resolved_contrast
 from hindcast_dagster.errors import InputRefused, Unreachable, UsageError
 from hindcast_dagster.evidence.labels import Tallies, Tally
+from hindcast_dagster.llm.purse import Purse
+from hindcast_dagster.llm.roster import Price
 from hindcast_dagster.settings import Coverage, load
 from hindcast_dagster.storage.journal import Journal
 from hindcast_dagster.storage.store import NotSealed
@@ -168,6 +171,34 @@ def test_killed_and_resumed_probing_repeats_no_call(store, settings, world):
     probe.build(store, settings, month=MONTH, judge=resumed, archive=world)
     assert [question.id[-1] for question, _ in resumed.asked] == ["2"]
     assert len(rows(store)) == 3
+
+
+def test_after_a_failure_nobody_who_waited_is_asked(store, settings, world):
+    class Slow(Scripted):
+        async def read(self, question, view):
+            self.asked.append((question, view.cutoff))
+            await asyncio.sleep(0.01)
+            raise Unreachable("the model is away")
+
+    broken = Slow()
+    alone = settings.model_copy(update={"llm": settings.llm.model_copy(update={"concurrency": 1})})
+    with pytest.raises(Unreachable):
+        probe.build(store, alone, month=MONTH, judge=broken, archive=world)
+    assert [question.id[-1] for question, _ in broken.asked] == ["1"]
+
+
+def test_the_money_limit_is_kept_over_months_and_the_rest_is_said_to_be_unprobed(store, settings, world):
+    dollar = Price(tokens_in=1_000_000 / 15, tokens_out=0)  # a probe of the scripted judge reads 10 tokens: $0.67
+    purse = Purse(dollar, limit=1.5, estimate=0.7)
+    first = Scripted()
+    manifest = probe.build(store, settings, month=MONTH, judge=first, archive=world, purse=purse)
+    assert (len(first.asked), len(rows(store))) == (2, 2)
+    assert manifest.stats["probes"]["scripted/close"]["unprobed"] == 1
+    assert 1.3 < purse.spent <= 1.5
+    rest = Scripted()
+    again = probe.build(store, settings, month=MONTH, judge=rest, archive=world, purse=Purse(dollar, 10, 0.7))
+    assert (len(rest.asked), len(rows(store))) == (1, 3)
+    assert again.stats["probes"]["scripted/close"]["unprobed"] == 0
 
 
 def test_two_builds_give_the_same_manifest(store, settings, world):

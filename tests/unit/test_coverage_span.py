@@ -101,3 +101,17 @@ def test_what_is_refused(world):
     for arguments in ([], ["--closed-from", "2025-01-01", "--eval-set", "q"]):
         failed = run(world, *arguments)
         assert isinstance(failed.exception, UsageError)
+
+
+def test_a_dry_run_asks_nothing_and_counts_what_a_probe_would(world):
+    window = ("--closed-from", "2025-01-01")
+    free = json.loads(run(world, *window, "--dry-run").stdout)
+    assert (free["markets"], free["done"], free["pending"], free["calls"], free["cost"]) == (2, 0, 2, 0, 0.0)
+    run(world, *window)
+    assert json.loads(run(world, *window, "--dry-run").stdout)["pending"] == 0
+    paid = json.loads(run(world, *window, "--model", "qwen3-8b", "--dry-run").stdout)  # no engine is there
+    assert (paid["pending"], paid["calls"], paid["cost"]) == (2, 2 * 8, None)
+    assert paid["tokens_out"] == 16 * 1024
+    refused = run(world, *window, "--model", "qwen3-8b", "--max-cost", "1")
+    assert isinstance(refused.exception, UsageError)
+    assert "needs a price" in str(refused.exception)

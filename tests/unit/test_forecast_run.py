@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -95,6 +97,35 @@ class Wrong(Sync):
 
     def forecast(self, question: Any, archive: Any, *, run: int) -> Any:
         return 0.5
+
+
+class Queued(Sync):
+    """Question 1 finishes while the only writer thread is busy; then question 2 ends the work; the others hang."""
+
+    arm = "queued"
+
+    async def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:  # type: ignore[override]
+        loop, number = asyncio.get_running_loop(), int(question.id, 16)
+        if number == 1:
+            self.busy, self.first = threading.Event(), asyncio.Event()
+            loop.set_default_executor(ThreadPoolExecutor(1))
+            loop.run_in_executor(None, self.busy.wait, 10)
+            self.first.set()
+            return Forecast(prob_yes=0.5)
+        if number > 2:
+            await asyncio.sleep(60)
+        await self.first.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)  # the write of question 1 is queued behind the busy thread
+        loop.call_later(0.05, self.busy.set)  # after the work was told to end
+        raise Unreachable("the server has gone")
+
+
+def test_a_finished_forecast_whose_write_still_waits_survives_the_end_of_the_work(asked: dict[str, Any]) -> None:
+    with pytest.raises(Unreachable):
+        run(asked, arm=f"{HERE}:Queued", model="none", runs=1)
+    journal = records.journal_of(asked["store"], arm="queued", model="none", eval_set="small")
+    assert [record.question_id for record in records.records_in(journal)] == [question(1).id]
 
 
 def test_every_forecast_is_asked_once_and_sealed(asked: dict[str, Any]) -> None:
@@ -333,7 +364,7 @@ async def test_an_arm_of_unknown_cost_begins_alone() -> None:
     second = asyncio.ensure_future(purse.reserve())
     await asyncio.sleep(0)
     assert not second.done()
-    purse.settle(Forecast(prob_yes=0.5))
+    purse.settle(None)
     assert await second
 
 
