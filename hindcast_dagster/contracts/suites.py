@@ -69,7 +69,23 @@ def _verdict(expectation: Expectation, results: dict[tuple[str, str], Any]) -> V
     where = _named(expectation.arguments)
     found = results[(_snake(expectation.name), where)]
     detail = dict(found.result or {})
-    examples = detail.get("partial_unexpected_list", [])[:3]
-    said = f"{detail.get('unexpected_count', 0)} of {detail.get('element_count', 0)} rows; {examples}"
+    rows, broken = detail.get("element_count", 0), detail.get("unexpected_count", 0)
+    examples = ", ".join(map(str, detail.get("partial_unexpected_list", [])[:3]))
+    said = f"broken in {broken:,} of {rows:,} rows" if broken else f"holds in all {rows:,} rows"
+    said += f", for example {examples}" if examples else ""
     raised = (found.exception_info or {}).get("exception_message")
-    return Verdict(name=f"{expectation.name}({where})", passed=bool(found.success), detail=str(raised or said))
+    return Verdict(name=sentence(expectation), passed=bool(found.success), detail=str(raised or said))
+
+
+def sentence(expectation: Expectation) -> str:
+    """Return an expectation as a person reads it; one that has no sentence here keeps its class name."""
+    given = expectation.arguments
+    column, columns = given.get("column", ""), ", ".join(given.get("column_list", []))
+    low, high = given.get("min_value"), given.get("max_value")
+    return {
+        "ExpectColumnValuesToNotBeNull": f"{column} is never null",
+        "ExpectColumnValuesToBeUnique": f"{column} is unique",
+        "ExpectCompoundColumnsToBeUnique": f"{columns} are unique together",
+        "ExpectColumnValuesToBeInSet": f"{column} is one of {', '.join(map(str, given.get('value_set', [])))}",
+        "ExpectColumnValuesToBeBetween": f"{column} lies in [{low}, {high}]",
+    }.get(expectation.name, f"{expectation.name}({_named(given)})")
