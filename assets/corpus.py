@@ -1,5 +1,6 @@
 """Corpus: dumps as they lie on disk, and the filtered, sealed month partitions made from them (paper, section 3.1)."""
 
+import time
 import warnings
 from typing import Any
 
@@ -31,19 +32,22 @@ def _dumps(partitions: Partitions) -> Any:
         partitions_def=partitions.months,
         group_name=GROUP,
         tags={"dagster/kind/zstd": ""},
-        description="Monthly Pushshift / Arctic Shift dumps as they lie under dumps/: file, size and sha256.",
+        description="Monthly Pushshift / Arctic Shift dumps as they lie under dumps/, with their sha256 (paper, 3.1).",
     )
     def reddit_dumps(context: dg.OpExecutionContext, root: StorageRoot) -> dg.DataVersionsByPartition:
         """Record the sha256 of every dump that a partition exists for."""
-        from hindcast_dagster.corpus import dumps
+        from hindcast_dagster.corpus import dumps, fingerprints
 
         known = set(partitions.months.get_partition_keys())
         by_month: dict[str, list[str]] = {}
-        for found in dumps.find(root.store()):
+        store = root.store()
+        for found in dumps.find(store):
             if found.month not in known:
                 context.log.warning("%s lies outside the window of months and is not observed.", found.path.name)
                 continue
-            by_month.setdefault(found.month, []).append(f"{found.kind}:{dumps.describe(found.path).sha256}")
+            by_month.setdefault(found.month, []).append(
+                f"{found.kind}:{fingerprints.described(store, found.path).sha256}"
+            )
         return dg.DataVersionsByPartition({month: "+".join(sorted(parts)) for month, parts in by_month.items()})
 
     return reddit_dumps
@@ -60,19 +64,21 @@ def _documents(partitions: Partitions, kind: str) -> dg.AssetsDefinition:
         owners=shell.OWNERS,
         code_version=str(contract.version),
         deps=["reddit_dumps"],
-        check_specs=[shell.contract_spec(kind), _health_spec(kind)],
-        description=f"Filtered {kind} of a month, sorted by created_at, with a ledger of all that was dropped (3.1).",
+        check_specs=[shell.contract_spec(kind), shell.watch_spec(kind), _health_spec(kind)],
+        description=f"Filtered {kind} of a month by time, with a ledger of all that was dropped (paper, 3.1).",
     )
     def documents(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.corpus.build import build as build_month
 
-        store = root.store()
-        manifest = build_month(store, root.settings(), month=context.partition_key, kind=kind)
+        store, settings, began = root.store(), root.settings(), time.monotonic()
+        manifest = build_month(store, settings, month=context.partition_key, kind=kind)
         ledger = manifest.stats
         return shell.published(
             store,
             manifest,
             contract=contract,
+            settings=settings,
+            began=began,
             checks=[_health(store, manifest, kind)],
             lines=ledger["lines"],
             kept=ledger["kept"],
@@ -93,13 +99,13 @@ def _health_spec(kind: str) -> dg.AssetCheckSpec:
 
 
 def _health(store: Store, manifest: Manifest, kind: str) -> dg.AssetCheckResult:
-    """Warn about a hollow month; sealing is never blocked by it, building an index on it is."""
+    """Warn about a hollow month and about an empty file; sealing is never blocked by it, building an index on it is."""
     from hindcast_dagster.corpus import health
 
     found = health.check(store, manifest.key[0], kind)
     return dg.AssetCheckResult(
         check_name=HEALTH_CHECK,
-        passed=found.verdict != "hollow",
+        passed=found.verdict != "hollow" and not health.is_empty(found.numbers),
         severity=dg.AssetCheckSeverity.WARN,
         description=f"{found.verdict}: {found.advice}",
         metadata={"verdict": found.verdict},

@@ -1,5 +1,6 @@
 """Forecasts: the baselines, and one prediction partition per model and eval set for each arm (paper, section 5)."""
 
+import time
 from typing import Any
 
 import dagster as dg
@@ -41,14 +42,14 @@ def build(partitions: Partitions) -> list[Any]:
         code_version=str(FORECASTS.version),
         deps=["eval_set"],
         check_specs=[shell.contract_spec("market_baseline")],
-        description="Forecasters without a model: the market's price at t0, 0.5, base rates, counted evidence.",
+        description="Forecasters without a model: market price at t0, 0.5, base rates, counted evidence (paper, 6).",
     )
     def market_baseline(context: dg.AssetExecutionContext, root: StorageRoot) -> dg.MaterializeResult:
         from hindcast_dagster.forecast import baselines
 
-        store = root.store()
+        store, began = root.store(), time.monotonic()
         manifest = baselines.build(store, root.settings(), eval_set=context.partition_key)
-        return shell.published(store, manifest, contract=FORECASTS)
+        return shell.published(store, manifest, contract=FORECASTS, began=began)
 
     return [market_baseline, *(_arm(partitions, arm) for arm in _ARMS)]
 
@@ -65,7 +66,7 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
         owners=shell.OWNERS,
         code_version=str(FORECASTS.version),
         deps=["eval_set", *(dg.AssetDep(table, partition_mapping=dg.AllPartitionMapping()) for table in indexes)],
-        check_specs=[shell.contract_spec(name), _parse_rate_spec(name)],
+        check_specs=[shell.contract_spec(name), shell.watch_spec(name), _parse_rate_spec(name)],
         pool="llm",
         description=_ARMS[arm],
     )
@@ -73,12 +74,14 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, config: RunConfig, root: StorageRoot, archive: ArchiveResource
     ) -> dg.MaterializeResult:
         from hindcast_dagster.forecast.run import build as run_arm
+        from hindcast_dagster.operation import cost
 
         keys = context.partition_key.keys_by_dimension
-        store = root.store()
+        store, settings, began = root.store(), root.settings(), time.monotonic()
+        before = cost.units(store, name, (keys["model"], keys["eval_set"]))
         manifest = run_arm(
             store,
-            root.settings(),
+            settings,
             arm=arm,
             model=keys["model"],
             eval_set=keys["eval_set"],
@@ -87,8 +90,21 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
             max_cost=config.max_cost,
             archive=archive.open(keys["eval_set"]) if indexes else None,
         )
+        asked = cost.units(store, name, manifest.key) - before
+        reused = (asked, max(manifest.rows - asked, 0))
         metadata = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
-        return shell.published(store, manifest, contract=FORECASTS, checks=[_parse_rate(store, manifest)], **metadata)
+        result = shell.published(
+            store,
+            manifest,
+            contract=FORECASTS,
+            settings=settings,
+            began=began,
+            reused=reused,
+            checks=[_parse_rate(store, manifest)],
+            **metadata,
+        )
+        told = {key: value for key, value in cost.of(store, manifest)._asdict().items() if value is not None}
+        return result._replace(metadata={**(result.metadata or {}), **told})
 
     return forecasts
 
@@ -102,7 +118,7 @@ def _parse_rate_spec(name: str) -> dg.AssetCheckSpec:
 def _parse_rate(store: Store, manifest: Manifest) -> dg.AssetCheckResult:
     from hindcast_dagster.storage.tables import read_table
 
-    frame = read_table(store.partition(manifest.table, *manifest.key).require(), FORECASTS)
+    frame = read_table(store.partition(manifest.table, *manifest.key).look(), FORECASTS)
     unparsed = frame.filter(frame["status"] == "unparsed").height
     return dg.AssetCheckResult(
         check_name="parse_rate",

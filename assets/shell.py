@@ -1,6 +1,7 @@
 """What every asset does around its call of the library: checks, metadata, the link to the paper."""
 
 import base64
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,12 +10,16 @@ import pyarrow as pa
 
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.contracts.words import describe
+from hindcast_dagster.operation import drift
+from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage import timings
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import DATA
 
 OWNERS: Final = ["team:hindcast"]
 CONTRACT_CHECK: Final = "contract"
+WATCH_CHECK: Final = "watch"
 _SMALL: Final = 40  # rows of a table that is shown as metadata; the event log keeps them for ever
 
 
@@ -42,7 +47,7 @@ def contract_result(store: Store, manifest: Manifest, contract: Contract) -> dg.
 
     from hindcast_dagster.contracts.suites import run_suite
 
-    sealed = store.partition(manifest.table, *manifest.key).require()
+    sealed = store.partition(manifest.table, *manifest.key).look()
     verdicts = run_suite(contract, pl.scan_parquet(sealed.file(DATA)))
     failed = [verdict for verdict in verdicts if not verdict.passed]
     records = [dg.TableRecord({"expectation": v.name, "passed": v.passed, "detail": v.detail}) for v in verdicts]
@@ -55,16 +60,61 @@ def contract_result(store: Store, manifest: Manifest, contract: Contract) -> dg.
     )
 
 
+def watch_spec(asset: str) -> dg.AssetCheckSpec:
+    """Return the check that every table with something to watch carries: what is unusual, with what to do about it."""
+    said = "Unusual beside its neighbours, stale or incomplete: a warning, with what to do. Stops nothing."
+    return dg.AssetCheckSpec(name=WATCH_CHECK, asset=asset, description=said)
+
+
+def watch_result(store: Store, settings: Settings, manifest: Manifest) -> dg.AssetCheckResult:
+    """Look at the partition that was just made; the months beside it count only by the numbers of their manifests."""
+    found = drift.of(store, settings, manifest)
+    where = " / ".join(manifest.key)
+    said = "; ".join(f"{each.what}: {each.found}, expected {each.expected}" for each in found)
+    return dg.AssetCheckResult(
+        check_name=WATCH_CHECK,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{where}: {said or 'nothing unusual'}.",
+        metadata={"findings": rows_table([each._asdict() for each in found])} if found else {},
+    )
+
+
+def sealed_spec(asset: str, name: str, description: str, *, blocking: bool = True) -> dg.AssetCheckSpec:
+    """Return a check whose verdict was sealed with the partition: the manifest is the gate, the UI shows it."""
+    return dg.AssetCheckSpec(name=name, asset=asset, blocking=blocking, description=description)
+
+
+def sealed_result(manifest: Manifest, name: str, rows: Sequence[dict[str, Any]] = ()) -> dg.AssetCheckResult:
+    """Return the verdict that a manifest holds, with rows that say what to act on."""
+    check = next(each for each in manifest.checks if each.name == name)
+    table = {"findings": rows_table(rows)} if rows and not check.passed else {}
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=check.passed,
+        description=check.detail,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=table,
+    )
+
+
 def published(
     store: Store,
     manifest: Manifest,
     *,
     contract: Contract | None = None,
     checks: Sequence[dg.AssetCheckResult] = (),
+    settings: Settings | None = None,
+    began: float | None = None,
+    reused: tuple[int, int] | None = None,
     **metadata: Any,
 ) -> dg.MaterializeResult:
-    """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`."""
-    path = store.partition(manifest.table, *manifest.key).require().path
+    """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`.
+
+    With `settings` the table is watched (`watch_spec`); `began` (`time.monotonic`) tells how long the stage took, and
+    `reused` how many forecasts it asked for and how many it found finished.
+    """
+    path = store.partition(manifest.table, *manifest.key).look().path
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     shown: dict[str, Any] = {
         "dagster/row_count": manifest.rows,
@@ -73,7 +123,13 @@ def published(
         "sealed_in": dg.MetadataValue.path(str(path)),
         **metadata,
     }
+    if began is not None:
+        shown["stage_seconds"] = seconds = round(time.monotonic() - began, 2)
+        asked, found_finished = reused or (None, None)
+        timings.add(store, manifest, seconds=seconds, asked=asked, reused=found_finished)
     found = list(checks)
+    if settings is not None:
+        found.append(watch_result(store, settings, manifest))
     if contract is not None:
         shown["dagster/column_schema"] = column_schema(contract)
         found.append(contract_result(store, manifest, contract))

@@ -71,6 +71,8 @@ class Show:
             "HINDCAST_DATA_ROOT": str(self.store.root),
             "HF_HUB_OFFLINE": "1",
         }
+        with dg.DagsterInstance.from_config(str(self.home)):
+            pass  # two processes that make a fresh SQLite home at once break its schema
         self.daemon: subprocess.Popen[bytes] | None = None
         self.most = 0
 

@@ -80,7 +80,24 @@ class Contract:
         order = frame.select(self.order)
         if not order.equals(order.sort(self.order)):
             raise ContractBroken(f"Table {self.name} is not sorted by {', '.join(self.order)}.")
+        self._check_expectations(frame)
         return frame
+
+    def _check_expectations(self, frame: pl.DataFrame) -> None:
+        """Hold the frame against the expectations about single values, as Great Expectations does in the asset check.
+
+        They are cheap here, so nothing that breaks one is ever sealed. Nulls and keys have been looked at before.
+        """
+        for expectation in self.expectations:
+            given = expectation.arguments
+            wrong = _outside(expectation.name, given)
+            if wrong is None:
+                continue
+            found = frame.filter(wrong)
+            if found.height:
+                values = found[given["column"]].unique().sort().head(3).to_list()
+                said = f"{given['column']} are not {_meant(expectation.name, given)}, for example {values}"
+                raise ContractBroken(f"Table {self.name}: {found.height} values of {said}.")
 
     def _check_schema(self, frame: pl.DataFrame) -> None:
         wanted, found = self.polars, frame.schema
@@ -93,6 +110,24 @@ class Contract:
             "columns out of order"
         ]
         raise ContractBroken(f"Table {self.name} (version {self.version}): {'; '.join(said)}.")
+
+
+def _outside(name: str, given: dict[str, Any]) -> pl.Expr | None:
+    """Return what is true of a value that breaks an expectation; None for expectations of another kind."""
+    if name == "ExpectColumnValuesToBeBetween":
+        column, low, high = pl.col(given["column"]), given["min_value"], given["max_value"]
+        below = pl.lit(value=False) if low is None else column < low
+        above = pl.lit(value=False) if high is None else column > high  # NaN is above everything
+        return below | above
+    if name == "ExpectColumnValuesToBeInSet":
+        return ~pl.col(given["column"]).is_in(given["value_set"])
+    return None
+
+
+def _meant(name: str, given: dict[str, Any]) -> str:
+    if name == "ExpectColumnValuesToBeBetween":
+        return f"in [{given['min_value']}, {given['max_value']}]"
+    return f"one of {', '.join(map(str, given['value_set']))}"
 
 
 TEXT: Final = pa.string()

@@ -59,17 +59,19 @@ def fetch(
     refresh: bool = True,
     prices: bool = True,
     max_age_s: float = 0.0,
+    wait_s: float = 0.0,
 ) -> FetchReport:
     """Walk the listing into `raw/`, then seal the close months of the window and their price series.
 
     `closed_from` and `closed_to` are instants or dates; whole months are built, both ends included; None is open. The
     walk itself covers every closed market, because the listing cannot be filtered by close. `refresh=False` works from
     what is stored and walks only when nothing is; a walk that finished less than `max_age_s` ago is not repeated;
-    `prices=False` seals the markets alone. Raises `Unreachable` when the wait budget of a request is spent;
+    `prices=False` seals the markets alone; `wait_s` is how long another fetch on this root is waited for. Raises
+    `NotReady` when it does not end by then, and `Unreachable` when the wait budget of a request is spent;
     nothing stored is lost and the next run goes on from there.
     """
     first, last = _window(closed_from, closed_to)
-    with _alone(store):
+    with _alone(store, wait_s):
         brought, since = _listing(store, settings, progress, max_age_s=max_age_s if refresh else float("inf"))
         months = [month for month in rows.months(store) if first <= month <= last]
         built = {month: build.build(store, settings, month=month) for month in months}
@@ -89,11 +91,11 @@ def _window(closed_from: object, closed_to: object) -> tuple[str, str]:
 
 
 @contextmanager
-def _alone(store: Store) -> Iterator[None]:
+def _alone(store: Store, wait_s: float) -> Iterator[None]:
     path = store.area("raw", rows.AREA, ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(path, timeout=0):
+        with FileLock(path, timeout=wait_s):
             yield
     except Timeout as error:
         raise NotReady("Another `hindcast markets fetch` is running on this data root: wait for it to end.") from error

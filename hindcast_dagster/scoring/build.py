@@ -10,13 +10,14 @@ from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.scoring import blend, cells, effects, inputs, measures, models, scored, strata
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET, Inputs
-from hindcast_dagster.settings import Settings
+from hindcast_dagster.settings import Checks, Settings
 from hindcast_dagster.storage.manifest import Check, Manifest
 from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import publish_table, read_table, write_table
 
 CODE: Final = "scoring/1"
 """Rises when the meaning of a score changes."""
+SANE: Final = "market_beats_a_coin"
 BASELINE_ARMS: Final = (MARKET, "constant_half", "base_rate")
 """Baselines that every eval set can have; others appear when they are there."""
 
@@ -32,8 +33,29 @@ def build_scored(store: Store, settings: Settings, *, eval_set: str) -> Manifest
     known = models.facts(settings, given.forecasts["model"].unique().sort().to_list())
     frame = scored.score(given, cutoffs={slug: each.cutoff for slug, each in known.items()})
     return publish_table(
-        store.partition("scored_forecasts", eval_set), frame, SCORED, code_version=CODE, inputs=given.sources
+        store.partition("scored_forecasts", eval_set),
+        frame,
+        SCORED,
+        code_version=CODE,
+        inputs=given.sources,
+        checks=[sane(frame, settings.checks)],
     )
+
+
+def sane(frame: pl.DataFrame, limits: Checks) -> Check:
+    """Return the check that the market's own price beats a coin: else outcomes or prices are crossed, and all stops.
+
+    A few questions prove nothing either way, so below `market_min` questions it does not block.
+    """
+    market = frame.filter((pl.col("model") == BASELINE) & (pl.col("arm") == MARKET))
+    if not market.height:
+        return Check(name=SANE, passed=True, detail="no market price to look at")
+    brier = float(market["brier"].mean())  # type: ignore[arg-type]
+    said = f"market price: Brier {brier:.4f} over {market.height} questions; it must be below {limits.market_brier}"
+    enough = market.height >= limits.market_min
+    if not enough:
+        said += f", which is asked from {limits.market_min} questions on"
+    return Check(name=SANE, passed=brier < limits.market_brier or not enough, detail=said, blocking=True)
 
 
 def build_tables(store: Store, settings: Settings, *, eval_set: str) -> Manifest:

