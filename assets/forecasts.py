@@ -91,20 +91,20 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
             archive=archive.open(keys["eval_set"]) if indexes else None,
         )
         asked = cost.units(store, name, manifest.key) - before
-        reused = (asked, max(manifest.rows - asked, 0))
-        metadata = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
-        result = shell.published(
+        found_finished = max(manifest.rows - asked, 0)
+        share = found_finished / manifest.rows if manifest.rows else None
+        spent = cost.of(store, manifest)._replace(reused=share)._asdict()
+        scalars = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
+        return shell.published(
             store,
             manifest,
             contract=FORECASTS,
             settings=settings,
             began=began,
-            reused=reused,
+            reused=(asked, found_finished),
             checks=[_parse_rate(store, manifest)],
-            **metadata,
+            **scalars | {key: value for key, value in spent.items() if value is not None},
         )
-        told = {key: value for key, value in cost.of(store, manifest)._asdict().items() if value is not None}
-        return result._replace(metadata={**(result.metadata or {}), **told})
 
     return forecasts
 

@@ -190,3 +190,38 @@ def test_in_dagster_a_failed_gate_stops_the_run_and_whoever_launches_the_next_as
         alone = launch("score_tables")
         assert not alone.success
         assert store.partition("score_tables", "small").manifest() is None
+
+
+@pytest.mark.slow
+def test_in_dagster_forecasts_tell_what_they_cost_and_how_much_was_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dagster as dg
+
+    from hindcast_dagster.definitions import build_definitions
+    from hindcast_dagster.llm import open as opening
+    from tests.forecast_world import Script, question, seal_eval_set
+
+    seal_eval_set(store, [question(n) for n in (1, 2)])
+    monkeypatch.setattr(opening, "open_model", lambda *_: Script(slug="qwen3-8b"))
+    job = build_definitions(load(data_root=str(store.root))).resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("eval_sets", ["small"])
+        instance.add_dynamic_partitions("models", ["qwen3-8b"])
+
+        def launch(runs: int) -> dict[str, Any]:
+            result = job.execute_in_process(
+                instance=instance,
+                partition_key=dg.MultiPartitionKey({"model": "qwen3-8b", "eval_set": "small"}),
+                asset_selection=[dg.AssetKey("zero_shot_forecasts")],
+                run_config={"ops": {"zero_shot_forecasts": {"config": {"runs": runs}}}},
+            )
+            (made,) = result.asset_materializations_for_node("zero_shot_forecasts")
+            return {name: value.value for name, value in made.metadata.items()}
+
+        first, second = launch(1), launch(2)
+    assert (first["forecasts"], first["calls"], first["reused"]) == (2, 2, 0.0)
+    assert (second["forecasts"], second["calls"], second["reused"]) == (4, 4, 0.5)
+    assert second["tokens_in"] > first["tokens_in"] > 0
+    assert second["stage_seconds"] > 0
+    assert second["dagster/row_count"] == 4
