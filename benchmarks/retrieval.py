@@ -38,6 +38,7 @@ from hindcast_dagster.storage.store import open_store
 
 K = 20
 QUERIES = 32
+PAUSE_S = 0.05
 NEAR = 200  # ranked again in float64: float32 errs by 1e-6, and the 200th is farther away than that
 PARTITIONS = (3, 9, 15, 21, 25)
 STEPS = ("lookups", "fresh", "table3", "search", "batches", "filters")
@@ -115,11 +116,15 @@ def recall(mine: list[set[bytes]], meant: list[set[bytes]]) -> float:
 
 
 def side_by_side(one: Callable[[int], Any], two: Callable[[int], Any], repeat: int) -> tuple[list[float], list[float]]:
-    """Time two calls in turns, so that whatever else the machine does falls on both."""
+    """Time two calls in turns, so that whatever else the machine does falls on both.
+
+    Each starts on idle cores: the threads of one library spin for a while after a call and would slow the other's.
+    """
     one(0), two(0)
     spent: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeat):
         for call, times in zip((one, two), spent, strict=True):
+            time.sleep(PAUSE_S)
             start = time.perf_counter()
             call(turn)
             times.append((time.perf_counter() - start) * 1e3)

@@ -6,6 +6,7 @@ takes milliseconds for the same rows (docs/adr/0009). Written from the rows that
 
 from collections.abc import Sequence
 from functools import cached_property
+from mmap import ACCESS_READ, MADV_RANDOM, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +38,11 @@ class Documents:
     @cached_property
     def _mapped(self) -> pa.Table:
         try:
-            found = pa.ipc.open_file(pa.memory_map(str(self._path))).read_all()
-        except (OSError, pa.ArrowInvalid) as error:
+            with self._path.open("rb") as file:
+                mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+            mapped.madvise(MADV_RANDOM)  # the rows of a thread lie far apart: reading ahead would only fill memory
+            found = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all()
+        except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InputRefused(f"{self._path} cannot be read ({error}): rebuild that month.") from error
         if found.num_rows != self._rows:
             raise InputRefused(f"{self._path} holds {found.num_rows} rows, not {self._rows}: rebuild that month.")

@@ -12,7 +12,7 @@ from hindcast_dagster.archive.protocol import DocType, Document
 from hindcast_dagster.archive.table import LanceTable
 from hindcast_dagster.archive.vectors import Vectors32
 from hindcast_dagster.clock import LATEST
-from hindcast_dagster.errors import HindcastError, InputRefused
+from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.storage.lease import Lease
 from hindcast_dagster.storage.store import NotSealed, Sealed
 
@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = "archive/2"
 DOC_TYPES: Final[dict[str, DocType]] = {SUBMISSION_INDEX: "submission", COMMENT_INDEX: "comment"}
 
 
-class StoreDisagrees(HindcastError):
+class StoreDisagrees(InputRefused):
     """A month's documents are not the rows that the columns beside them hold: the partition is damaged."""
 
 
@@ -97,7 +97,7 @@ class Month:
     def _agrees(self, row: int, found: Document) -> bool:
         """Return whether a document is the row that was selected: the same id, the same times."""
         columns, votes = self.columns, LATEST if found.engagement_as_of is None else found.engagement_as_of
-        return (
+        return bool(
             found.id.encode() == columns.ids[row]
             and found.created_at == columns.created_at[row]
             and found.text_as_of == columns.text_as_of[row]

@@ -58,11 +58,11 @@ class Found(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A run of rows of the matrix that is scanned at once, and the rows in it that are not legal."""
+    """A run of rows of the matrix that is scanned at once, and which of them are legal, month by month."""
 
     start: int
     stop: int
-    illegal: "NDArray[np.intp]"
+    legal: "list[NDArray[np.bool_]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,11 @@ class Matrix:
         import numpy as np
 
         total, dimension = self._starts[-1], self.sources[0].vectors.dimension
-        whole = Quantised(
-            np.empty((total, dimension), np.int8), *(np.empty(total, np.float32) for _ in Quantised._fields[1:])
-        )
+        facts = (np.empty(total, np.float32) for _ in range(3))
+        whole = Quantised(np.empty((total, dimension), np.int8), *facts)
         for start, source in zip(self._starts, self.sources, strict=False):  # month by month: none is held twice
-            for target, part in zip(whole, source.vectors.quantised, strict=True):
-                target[start : start + source.rows] = part
+            here, part = whole.rows(slice(start, start + source.rows)), source.vectors.quantised
+            here.codes[:], here.scales[:], here.residuals[:], here.lengths[:] = part
         return whole
 
     def nearest(self, legal: "Mapping[str, Legal]", queries: "Vectors", *, k: int) -> list[list[Found]]:
@@ -128,10 +127,10 @@ class Matrix:
             if mask is not None and np.count_nonzero(mask) < SPARSE * mask.size:
                 sparse.append((index, np.flatnonzero(mask)))
                 continue
-            illegal = np.empty(0, dtype=np.intp) if mask is None else np.flatnonzero(~mask) + start
+            masks = [np.ones(stop - start, dtype=bool) if mask is None else mask]
             if spans and spans[-1].stop == start:
-                start, illegal = spans[-1].start, np.concatenate([spans.pop().illegal, illegal])
-            spans.append(Span(start, stop, illegal))
+                start, masks = spans[-1].start, spans.pop().legal + masks
+            spans.append(Span(start, stop, masks))
         return spans, [(index, rows) for index, rows in sparse if rows.size]
 
     def _scan(self, spans: Sequence[Span], queries: "Vectors") -> list[list[_Candidates]]:
@@ -140,17 +139,18 @@ class Matrix:
 
         coded = quantise(queries)
         found: list[list[_Candidates]] = [[] for _ in queries]
+        step = max(1, SCORES // len(queries))
         for span in spans:
-            step = max(1, SCORES // len(queries))
+            illegal = ~np.concatenate(span.legal)
             for start in range(span.start, span.stop, step):
                 part = slice(start, min(start + step, span.stop))
                 with self._lock:
                     block = self._coded.rows(part)
                     sums = integer_product(coded.codes, block.codes)
                 rows = np.arange(part.start, part.stop)
-                inside = span.illegal[(span.illegal >= part.start) & (span.illegal < part.stop)] - part.start
+                hidden = illegal[part.start - span.start : part.stop - span.start]
                 for candidates, (score, error) in zip(found, bounded(sums, block, coded, queries), strict=True):
-                    score[inside] = -np.inf
+                    score[hidden] = -np.inf
                     candidates.append(_Candidates(-1, rows, score - error, score + error))
         return found
 

@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hindcast_dagster.archive import build, shards, table
+from hindcast_dagster.archive import build, documents, shards, table
 from hindcast_dagster.archive.build import HollowMonth, build_comments, build_submissions
 from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelIdentity, ModelMismatch
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX
 from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.archive.protocol import Filters
+from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.storage.store import NotSealed
+from hindcast_dagster.storage.tables import read_table
 from tests.archive_world import DIMENSION, ToyEmbedder, publish, seal, unit, use
 from tests.toy_archive import document
 
@@ -264,7 +266,9 @@ def test_the_manifest_keeps_what_determines_the_vectors(store, settings, embedde
     assert [item.table for item in manifest.inputs] == ["submissions"]
 
 
-@pytest.mark.parametrize("name", ["vectors/codes.npy", "columns/created_at.npy", "columns/facts.json"])
+@pytest.mark.parametrize(
+    "name", ["vectors/codes.npy", "columns/created_at.npy", "columns/facts.json", "documents.arrow"]
+)
 def test_a_damaged_partition_says_rebuild(store, settings, embedder, name):
     archive = seal(store, settings, posts(40))
     path = store.partition(SUBMISSION_INDEX, MONTH).require().path
@@ -273,6 +277,20 @@ def test_a_damaged_partition_says_rebuild(store, settings, embedder, name):
         archive.at("2026-01-20").search_database("bridge", filters=Filters(start="2026-01-02"))
     build_submissions(store, settings, month=MONTH)
     assert len(open_archive(store, settings).at("2026-02-01").search_database("bridge").hits) == 20
+
+
+def test_documents_that_are_not_the_rows_beside_them_are_never_returned(store, settings, embedder):
+    """Each row of the file is a real document, only another one than the columns say."""
+    archive = seal(store, settings, posts(40))
+    path = store.partition(SUBMISSION_INDEX, MONTH).require().path
+    frame = read_table(store.partition("submissions", MONTH).require(), BY_KIND["submissions"])
+    documents.write_documents(path, frame.reverse())
+    view = archive.at("2026-02-01")
+    for ask in (lambda: view.search_database("bridge"), lambda: view.getpostcoreinfo("p3")):
+        with pytest.raises(InputRefused, match="is not the row that the columns beside it name"):
+            ask()
+    build_submissions(store, settings, month=MONTH)
+    assert open_archive(store, settings).at("2026-02-01").getpostcoreinfo("p3").document.text == "bridge 3"
 
 
 @pytest.mark.parametrize("kind", ["lance", "columns"])
