@@ -14,6 +14,8 @@ WIDTH: Final = 560
 """Drawing width in pixels: legible when a phone shrinks the figure to its own width."""
 PADDING: Final = {"left": 22, "top": 5, "right": 26, "bottom": 5}
 """Room for words whose font on the reader's machine is wider than the one that the renderer measured."""
+PANEL_NAME: Final = 175
+"""Pixels of a line of a panel's name; a longer one would run into that of its neighbour."""
 PNG_SCALE: Final = 2
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _CLIP: Final = re.compile(r"\bclip[0-9]+\b")
@@ -124,7 +126,8 @@ def config(mode: Mode) -> dict[str, Any]:
             "columnPadding": 26,
             "symbolSize": 90,
         },
-        "header": text | {"labelFontSize": 12, "labelColor": palette.ink, "titleFontSize": 12},
+        "header": text
+        | {"labelFontSize": 12, "labelColor": palette.ink, "titleFontSize": 12, "labelLimit": PANEL_NAME},
         "text": {"color": palette.ink, "font": FONT, "fontSize": 12},
         "rule": {"color": palette.muted},
     }

@@ -79,6 +79,13 @@ def labels(frame: pl.DataFrame, *, x: str, y: str) -> pl.DataFrame:
     return pl.DataFrame(kept, schema=frame.schema)
 
 
+def panels(order: list[str]) -> Any:
+    """Return the facet over `panel`, in this order; the arm stands below the model, as two names need two lines."""
+    import altair as alt
+
+    return alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelExpr="split(datum.label, ', ')"))
+
+
 def brier_scale(values: list[float], *, room: float = 0.12) -> Any:
     """Return a scale around Brier scores that ends at 0: padding alone would draw a score below it."""
     import altair as alt

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from hindcast_dagster.report.figures.base import best_cells, inline
+from hindcast_dagster.report.figures.base import best_cells, inline, panels
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode, arm_name
 
@@ -66,6 +66,4 @@ def reliability(gathered: Gathered, mode: Mode) -> Any:
     panel = alt.layer(diagonal, line, dots).properties(width=170, height=170)
     order = cells["panel"].to_list()
     keep = ["panel", "mean_p", "share_yes", "n"]
-    return panel.facet(
-        facet=alt.Facet("panel:N", title=None, sort=order), columns=3, data=inline(shown.select(keep).sort("mean_p"))
-    )
+    return panel.facet(facet=panels(order), columns=3, data=inline(shown.select(keep).sort("mean_p")))

@@ -6,7 +6,7 @@ import polars as pl
 
 from hindcast_dagster.clock import iso
 from hindcast_dagster.report.absent import NotMeasured
-from hindcast_dagster.report.figures.base import arm_colour, best_cells, inline, named
+from hindcast_dagster.report.figures.base import arm_colour, best_cells, inline, named, panels
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.theme import PALETTES, WIDTH, Mode
 from hindcast_dagster.scoring.inputs import BASELINE
@@ -86,7 +86,7 @@ def scatter(gathered: Gathered, mode: Mode) -> Any:
     )
     panel = alt.layer(diagonal, dots).properties(width=170, height=170)
     data = inline(shown.select("panel", "prob_yes", "price_at_t0", "resolved"))
-    return panel.facet(facet=alt.Facet("panel:N", title=None, sort=cells["panel"].to_list()), columns=3, data=data)
+    return panel.facet(facet=panels(cells["panel"].to_list()), columns=3, data=data)
 
 
 def chosen_market(gathered: Gathered) -> str | None:
@@ -126,7 +126,7 @@ def trajectory(gathered: Gathered, mode: Mode) -> Any:
         .sort("model", "arm", "t0"),
     )
     x = alt.X(
-        "when:T", title=None, scale=alt.Scale(padding=12), axis=alt.Axis(format="%d %b %Y", tickCount=5, labelAngle=0)
+        "when:T", title=None, scale=alt.Scale(padding=12), axis=alt.Axis(format="%d %b %y", tickCount=5, labelAngle=0)
     )
     scale = alt.Scale(domain=[0, 1])
     line = (
