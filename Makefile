@@ -10,7 +10,7 @@ export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint audit-deps faults ui clean
+.PHONY: help install demo test quick lint audit-deps check-vllm faults ui clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ audit-deps: ## known vulnerabilities of every pinned package; what could not be 
 	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && \
 	  $(VENV)/audit/bin/pip install --quiet --no-deps --require-hashes -r requirements/audit.lock; }
 	@$(PYTHON) scripts/audit_deps.py
+
+check-vllm: ## does the vllm extra resolve? a dry run of pip that installs nothing (needs the network)
+	@scripts/check_vllm_extra.sh
 
 faults: $(VENV)/.dev ## break every stage in every way that this machine can; writes docs/reliability.md (about 15 minutes)
 	$(BIN)/python -m tests.faults
