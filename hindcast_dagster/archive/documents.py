@@ -6,7 +6,7 @@ takes milliseconds for the same rows (docs/adr/0009). Written from the rows that
 
 from collections.abc import Sequence
 from functools import cached_property
-from mmap import ACCESS_READ, MADV_RANDOM, mmap
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,6 @@ class Documents:
         try:
             with self._path.open("rb") as file:
                 mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
-            mapped.madvise(MADV_RANDOM)  # the rows of a thread lie far apart: reading ahead would only fill memory
             found = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all()
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InputRefused(f"{self._path} cannot be read ({error}): rebuild that month.") from error
