@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from hindcast_dagster.storage.store import Store, open_store
 
 PIPED_WIDTH: Final = 200
 """Columns of a table that goes into a file or another program: nothing is cut to a window that is not there."""
+LINE_S: Final = 10.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar on."""
 
 
 @dataclass
@@ -56,7 +59,10 @@ class Context:
 
     @contextmanager
     def progress(self, what: str, *, total: float | None = None) -> Iterator["Bar"]:
-        """Show a progress bar with ETA on stderr while the body runs."""
+        """Show a progress bar with ETA on stderr while the body runs; without a terminal, a line every ten seconds."""
+        if not self.err.is_terminal:
+            yield Lines(self.err, what, total)
+            return
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -74,8 +80,34 @@ class Bar:
     def __init__(self, progress: Progress, what: str, total: float | None) -> None:
         self._progress, self._what = progress, what
         self._task = progress.add_task(what, total=total)
+        self.done = 0.0
+        """What was done at the last call."""
 
     def __call__(self, done: float, total: float | None = None, word: str = "") -> None:
         """Move the bar to `done`."""
+        self.done = done
         said = f"{self._what} {word}".rstrip()
         self._progress.update(self._task, completed=done, total=total, description=said)
+
+
+class Lines(Bar):
+    """Progress as plain lines, for logs and pipes."""
+
+    def __init__(self, console: Console, what: str, total: float | None) -> None:
+        self._console, self._what, self._total = console, what, total
+        self._started = self._told = time.monotonic()
+        self._first: float | None = None
+        self.done = 0.0
+
+    def __call__(self, done: float, total: float | None = None, word: str = "") -> None:
+        """Print a line when the last one is ten seconds old."""
+        now = time.monotonic()
+        self.done, self._total = done, self._total if total is None else total
+        self._first = done if self._first is None else self._first
+        if now - self._told < LINE_S:
+            return
+        self._told, made = now, done - self._first
+        parts = [f"{done:g} of {self._total:g}" if self._total else f"{done:g}", f"{now - self._started:.0f} s"]
+        if self._total and made > 0:
+            parts.append(f"about {(now - self._started) / made * (self._total - done):.0f} s left")
+        self._console.print(f"{self._what}: {', '.join(parts)} {word}".rstrip(), markup=False, soft_wrap=True)

@@ -7,6 +7,7 @@ import typer
 from rich.text import Text
 
 from hindcast_dagster.cli.context import Context
+from hindcast_dagster.clock import iso
 
 EvalSet = Annotated[str, typer.Option(help="Name of the eval set.")]
 
@@ -58,10 +59,11 @@ def run(
         manifest = running.build(
             obj.store, obj.settings, overwrite=overwrite, max_cost=max_cost, progress=progress, **options
         )
+    made = int(progress.done)
     if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
         with obj.progress("baselines") as progress:
             basing.build(obj.store, obj.settings, eval_set=eval_set, progress=progress)
-    _emit(obj, manifest, eval_set)
+    _emit(obj, manifest, eval_set, new=made)
 
 
 @group.command("baselines")
@@ -116,7 +118,7 @@ def questions(context: typer.Context, *, eval_set: EvalSet) -> None:
 
     obj: Context = context.obj
     listed = [showing.visible(found.question) for found in load(obj.store, eval_set)]
-    lines = [f"{found['id']}  {found['t0']}  {found['text']}" for found in listed]
+    lines = [f"{found['id']}  {iso(found['t0'])}  {found['text']}" for found in listed]
     obj.emit({"eval_set": eval_set, "questions": listed}, text=Text("\n".join(lines)))
 
 
@@ -176,13 +178,17 @@ def import_(
     _emit(obj, manifest, eval_set)
 
 
-def _emit(obj: Context, manifest: Any, eval_set: str) -> None:
+def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None) -> None:
+    """Print what a partition holds; `new` of its forecasts were made just now, the others were there."""
     model, _ = manifest.key
     stats = manifest.stats
     checks = [check.model_dump() for check in manifest.checks]
     document = {"eval_set": eval_set, "model": model, "rows": manifest.rows, "checks": checks, **stats}
     statuses = ", ".join(f"{count} {name}" for name, count in stats["statuses"].items())
     lines = [f"{stats['arm']} / {model} on {eval_set}: {manifest.rows} forecasts ({statuses or 'none'})."]
+    if new is not None:
+        document |= {"new": new, "kept": manifest.rows - new}
+        lines[0] += f" {new} new, {manifest.rows - new} kept."
     if stats["stopped"]:
         lines.append(f"{stats['missing']} are missing: the money limit was reached. Run the same command again.")
     if failed := stats["statuses"].get("failed"):

@@ -35,6 +35,8 @@ _HIDDEN: Final = re.compile(
     "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _LINE_ENDS: Final = re.compile("\r\n?|\u2028|\u2029|\u0085")
+_SUSPECT: Final = re.compile("[^\t\n -~]|[<[]")
+"""Every pattern here begins with one of these; most posts hold none and are done after one look."""
 _LESS: Final = "[<\uff1c]"
 _BAR: Final = "[|\uff5c\u2502\u2758]"
 _TOKENS: Final = re.compile(rf"{_LESS}(?=\s*{_BAR})|{_LESS}(?=<\s*/?\s*SYS\s*>)|{_LESS}(?=/?SYS\s*>)", re.IGNORECASE)
@@ -55,6 +57,8 @@ def neutralise(text: str, *, tags: re.Pattern[str] = _TAGS) -> str:
 
     Lone surrogates (which JSON can carry) become `?`, so that the result always encodes as UTF-8.
     """
+    if _SUSPECT.search(text) is None:
+        return text
     text = text.encode("utf-8", "replace").decode("utf-8")
     text = _HIDDEN.sub("", _LINE_ENDS.sub("\n", text))
     for pattern, inert in ((_TOKENS, ANGLE), (tags, ANGLE), (_SQUARE, BRACKET)):

@@ -1,0 +1,64 @@
+"""What a command says while it works and when it ends: lines without a terminal, new and kept, t0 as a date."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from hindcast_dagster.cli import context as context_module
+from hindcast_dagster.cli.context import Bar, Context, Lines
+from hindcast_dagster.cli.main import app
+from hindcast_dagster.storage.store import Store
+from tests.forecast_world import question, seal_eval_set
+
+
+def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(context_module.time, "monotonic", lambda: now)
+    out = io.StringIO()
+    lines = Lines(Console(file=out, highlight=False, width=60), "zero_shot qwen", 200)
+    for second in range(31):
+        now = 100.0 + second
+        lines(second * 2, word="[0x1]")
+    assert out.getvalue().splitlines() == [
+        "zero_shot qwen: 20 of 200, 10 s, about 90 s left [0x1]",
+        "zero_shot qwen: 40 of 200, 20 s, about 80 s left [0x1]",
+        "zero_shot qwen: 60 of 200, 30 s, about 70 s left [0x1]",
+    ]
+    assert lines.done == 60
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines() -> None:
+    for terminal, kind in ((True, Bar), (False, Lines)):
+        given = Context()
+        given.__dict__["err"] = Console(file=io.StringIO(), force_terminal=terminal)
+        with given.progress("work", total=2) as bar:
+            assert type(bar) is kind
+            bar(1)
+        assert bar.done == 1
+
+
+def test_a_run_says_what_is_new_and_what_was_there(store: Store) -> None:
+    seal_eval_set(store, [question(number) for number in range(1, 5)])
+    arm = ("--arm", "tests.unit.test_forecast_run:Sync", "--eval-set", "small", "--runs", "1")
+    assert "4 forecasts (4 ok). 4 new, 0 kept." in _run(store, "run", *arm).stdout
+    assert "4 forecasts (4 ok). 0 new, 4 kept." in _run(store, "run", *arm).stdout
+    more: dict[str, Any] = json.loads(_run(store, "run", *arm[:-1], "2", as_json=True).stdout)
+    assert (more["rows"], more["new"], more["kept"]) == (8, 4, 4)
+
+
+def test_questions_show_t0_as_a_date_and_keep_seconds_for_programs(store: Store) -> None:
+    seal_eval_set(store, [question(1)])
+    assert "2025-03-01T00:00:00Z" in _run(store, "questions", "--eval-set", "small").stdout
+    document = json.loads(_run(store, "questions", "--eval-set", "small", as_json=True).stdout)
+    assert document["questions"][0]["t0"] == 1_740_787_200
+
+
+def _run(store: Store, *arguments: str, as_json: bool = False) -> Result:
+    given = ["--data-root", str(store.root), *(["--json"] if as_json else []), "forecast", *arguments]
+    done = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
