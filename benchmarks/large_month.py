@@ -28,14 +28,15 @@ from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import open_store
 
 FRESH = """
-import resource, sys
+import sys
 import numpy as np
 from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import open_store
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    # ru_maxrss would be the parent's, when that was larger
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 2**10
 
 root, memory, path = sys.argv[1:]
 archive = open_archive(open_store(root), load(data_root=root, archive={"memory_mb": int(memory)}))
