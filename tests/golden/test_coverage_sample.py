@@ -2,6 +2,10 @@
 
 import json
 import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import pytest
@@ -9,19 +13,31 @@ import pytest
 from hindcast_dagster.archive.protocol import Document
 from hindcast_dagster.clock import month_of
 from hindcast_dagster.contracts.coverage import COVERAGE
-from hindcast_dagster.contracts.markets import MARKETS
+from hindcast_dagster.contracts.markets import MARKETS, PRICES
 from hindcast_dagster.coverage import probe
 from hindcast_dagster.coverage.llm_judge import LlmJudge
+from hindcast_dagster.evalset.build import build
+from hindcast_dagster.evalset.config import Choice
+from hindcast_dagster.evalset.portable import export, import_file
 from hindcast_dagster.evalset.select import select
 from hindcast_dagster.llm.protocol import Completion
-from hindcast_dagster.sample.world import generate
-from hindcast_dagster.settings import load
-from hindcast_dagster.storage.store import open_store
+from hindcast_dagster.questions.load import load as load_questions
+from hindcast_dagster.sample.world import World, generate
+from hindcast_dagster.settings import Settings, load
+from hindcast_dagster.storage.store import Store, open_store
 from hindcast_dagster.storage.tables import publish_table, read_table
 from tests.leak_world import market_row
 from tests.toy_archive import ToyArchive
 
 MONTHS = 3
+GOLDEN = Path(__file__).with_name("coverage_selection.json")
+"""What each of these choices selects. Written by `python -m tests.golden.test_coverage_sample`."""
+CHOICES = {
+    "balanced": {"choice": Choice(balanced=True)},
+    "eight": {"size": 8, "seed": 7},
+    "one-per-event": {"choice": Choice(balanced=True, per_event=1), "seed": 2},
+    "weeks-ahead": {"policy": "days_before:3", "choice": Choice(balanced=True, min_lead_h=72.0)},
+}
 STORY = {"queries_per_side": 1, "hits_per_query": 50, "blocks_per_call": 50, "block_chars": 100_000}
 
 
@@ -75,11 +91,10 @@ class Knowing:
         pass
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory):
-    """A store with the resolved markets of the sample world, and a toy archive of its posts."""
+def made(root):
+    """Return the sample world, its posts, and a store with its resolved markets, their prices and their probes."""
     world = generate(months=MONTHS)
-    store = open_store(tmp_path_factory.mktemp("coverage") / "root")
+    store = open_store(root)
     by_month = {}
     for market in world.markets:
         if market.status == "resolved":
@@ -91,6 +106,11 @@ def sample(tmp_path_factory):
             by_month.setdefault(month_of(market.close_at), []).append(row)
     for month, rows in by_month.items():
         publish_table(store.partition("markets", month), MARKETS.frame(rows), MARKETS, code_version="1")
+        prices = [
+            {"market_id": row["market_id"], "at": row["open_at"], "price": 0.5, "route": "clob", "step_s": 60}
+            for row in rows
+        ]
+        publish_table(store.partition("market_prices", month), PRICES.frame(prices), PRICES, code_version="1")
     kept = {post.key: post for posts in world.posts.values() for post in posts if post.fate == "kept"}
     posts = [shown(post) for post in kept.values() if post.kind == "submission"]
     planted = {one.question: {*one.before, *one.between, *one.after, *one.late_text} for one in world.planted}
@@ -100,8 +120,28 @@ def sample(tmp_path_factory):
     for month in by_month:
         for as_of in ("close", "t0"):
             probe.build(store, settings, month=month, judge=judge, as_of=as_of, archive=archive)
-    frames = [read_table(store.partition("coverage_probe", month).require(), COVERAGE) for month in sorted(by_month)]
-    return world, {post.key for post in posts}, pl.concat(frames)
+    return Sample(world, {post.key for post in posts}, store, settings, sorted(by_month))
+
+
+class Sample(NamedTuple):
+    """The world, the keys of its posts, the store and its close months."""
+
+    world: World
+    posts: set[str]
+    store: Store
+    settings: Settings
+    months: list[str]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("coverage") / "root")
+
+
+@pytest.fixture(scope="module")
+def sample(built):
+    frames = [read_table(built.store.partition("coverage_probe", month).require(), COVERAGE) for month in built.months]
+    return built.world, built.posts, pl.concat(frames)
 
 
 def shown(post):
@@ -162,3 +202,56 @@ def test_selection_keeps_the_discussed_and_balances_them(sample):
     outcomes = [markets[name].outcome for name in found.ids]
     rarer = min(sum(markets[name].outcome == side for name in pool["id"] if told[name]) for side in ("Yes", "No"))
     assert outcomes.count("Yes") == outcomes.count("No") == rarer > 0
+
+
+def selected(store, settings):
+    """Build every set of `CHOICES` and return, by name, what it took and how it came to that."""
+    found = {}
+    for name, asked in CHOICES.items():
+        manifest = build(store, settings, name=name, **({"policy": "day_before_close", "keep": "strong"} | asked))
+        found[name] = {
+            "markets": [question.question.id for question in load_questions(store, name)],
+            "funnel": manifest.stats["funnel"],
+            "taken": manifest.stats["selection"]["taken"],
+        }
+    return found
+
+
+def test_selections_equal_the_golden_list(built):
+    assert selected(built.store, built.settings) == json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+def test_the_whole_way_twice_gives_identical_sets(built, tmp_path):
+    """World, markets, probe, selection: made again elsewhere the manifests differ in `made_at` alone."""
+    selected(built.store, built.settings)
+    again = made(tmp_path / "root")
+    selected(again.store, again.settings)
+    for name in CHOICES:
+        first, second = (each.store.partition("eval_set", name).require().manifest for each in (built, again))
+        assert first.without_time() == second.without_time()
+        assert first.rows >= 2
+
+
+def test_an_exported_set_carries_no_post(built, tmp_path):
+    """Every post of the world is a canary: neither its text, its title, its author nor its id is in the file."""
+    selected(built.store, built.settings)
+    path = export(built.store, name="balanced").path
+    written = path.read_text(encoding="utf-8")
+    posts = [post for posts in built.world.posts.values() for post in posts if post.fate == "kept"]
+    assert len(posts) > 100
+    asked = " ".join(market.question + market.rules for market in built.world.markets)
+    for post in posts:
+        for text in (post.text, post.title):
+            assert not text or text.strip() in asked or json.dumps(text.strip())[1:-1] not in written
+        assert f'"{post.id}"' not in written
+        assert f'"{post.author}"' not in written
+    other = open_store(tmp_path / "elsewhere")
+    import_file(other, path)
+    assert load_questions(other, "balanced") == load_questions(built.store, "balanced")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = made(Path(folder) / "root")
+        GOLDEN.write_text(json.dumps(selected(fresh.store, fresh.settings), indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{GOLDEN}\n")
