@@ -101,7 +101,7 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
             contract=FORECASTS,
             settings=settings,
             began=began,
-            reused=(asked, found_finished),
+            work=(asked, found_finished),
             checks=[_parse_rate(store, manifest)],
             **scalars | {key: value for key, value in spent.items() if value is not None},
         )

@@ -106,13 +106,13 @@ def published(
     checks: Sequence[dg.AssetCheckResult] = (),
     settings: Settings | None = None,
     began: float | None = None,
-    reused: tuple[int, int] | None = None,
+    work: tuple[int, int] | None = None,
     **metadata: Any,
 ) -> dg.MaterializeResult:
     """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`.
 
     With `settings` the table is watched (`watch_spec`); `began` (`time.monotonic`) tells how long the stage took, and
-    `reused` how many forecasts it asked for and how many it found finished.
+    `work` how many forecasts it asked for and how many it found finished.
     """
     path = store.partition(manifest.table, *manifest.key).look().path
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -125,7 +125,7 @@ def published(
     }
     if began is not None:
         shown["stage_seconds"] = seconds = round(time.monotonic() - began, 2)
-        asked, found_finished = reused or (None, None)
+        asked, found_finished = work or (None, None)
         timings.add(store, manifest, seconds=seconds, asked=asked, reused=found_finished)
     found = list(checks)
     if settings is not None:
