@@ -114,9 +114,11 @@ def retrieved(record: Record) -> int | None:
 def engagement_as_of(record: Record, created: int) -> int | None:
     """Return when score and comment count were read: at the second fetch, else the first; None when unknown.
 
-    A fetch before the record existed is no fetch: the time is unknown, and unknown counts as later.
+    A fetch before the record existed is no fetch, and a second fetch whose time cannot be read (milliseconds, text) is
+    not the first one: the time is unknown, and unknown counts as later.
     """
-    fetched = epoch(record.meta.retrieved_2nd_on) or retrieved(record)
+    second = record.meta.retrieved_2nd_on
+    fetched = retrieved(record) if second is None else epoch(second)
     return None if fetched is None or fetched < created else fetched
 
 
@@ -124,21 +126,25 @@ def text_as_of(record: Record, created: int) -> int:
     """Return since when the stored text is what it is: max(created, edited, restoring fetch, updated_on).
 
     A text that was deleted at first came with the second fetch. An edit whose time is not a usable instant after the
-    creation (`true`, milliseconds, text) is bounded by the fetch; without one the text is `NEVER` old enough.
+    creation (`true`, milliseconds, text) is bounded by the fetch. Where such a time cannot be read, nor the fetch that
+    bounds it, the text is `NEVER` old enough.
     """
-    times = [created, epoch(record.updated_on) or 0]
-    if was_edited(record.edited):
+    times = [created]
+    if was_changed(record.updated_on):  # a merge is later than every fetch: none of them bounds it
+        updated = epoch(record.updated_on)
+        times.append(NEVER if updated is None or updated < created else updated)
+    if was_changed(record.edited):
         edited = None if record.edited is True else epoch(record.edited)
         times.append(edited if edited is not None and edited >= created else _fetched(record, created))
     if record.meta.was_initially_deleted is True:
-        fetched = engagement_as_of(record, created)
-        times.append(NEVER if fetched is None else fetched)
+        restored = epoch(record.meta.retrieved_2nd_on)
+        times.append(NEVER if restored is None or restored < created else restored)
     return max(times)
 
 
-def was_edited(edited: object) -> bool:
-    """Return whether a record says that it was edited: anything but false, null and an empty or "false" text does."""
-    return edited not in (None, False) if not isinstance(edited, str) else edited.strip().lower() not in {"", "false"}
+def was_changed(value: object) -> bool:
+    """Return whether a field says that its text was changed: all but false, 0, null and an empty or "false" text do."""
+    return value not in (None, False) if not isinstance(value, str) else value.strip().lower() not in {"", "false"}
 
 
 def _fetched(record: Record, created: int) -> int:

@@ -189,6 +189,16 @@ def test_surrogates_are_replaced_and_counted(store: Store) -> None:
         ({"edited": "false"}, 0, 130_000),
         ({"edited": True, "retrieved_on": None}, NEVER - START, 130_000),
         ({"retrieved_on": START - 100, "_meta": {}}, 0, None),
+        # a time that cannot be read is never taken for an earlier one that can
+        ({"updated_on": (START + 30) * 1000}, NEVER - START, 130_000),
+        ({"updated_on": "2024-02-03T00:00:00Z"}, NEVER - START, 130_000),
+        ({"updated_on": True}, NEVER - START, 130_000),
+        ({"updated_on": 0}, 0, 130_000),
+        ({"updated_on": START - 9}, NEVER - START, 130_000),
+        ({"_meta": {"retrieved_2nd_on": (START + 900) * 1000}}, 0, None),
+        ({"_meta": {"retrieved_2nd_on": "soon"}}, 0, None),
+        ({"_meta": {"retrieved_2nd_on": START - 900}}, 0, None),
+        ({"_meta": {"was_initially_deleted": True}}, NEVER - START, 20),
     ],
 )
 def test_when_text_and_votes_were_true(

@@ -195,28 +195,35 @@ def meta(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def engagement_time(raw: dict[str, Any], created: int) -> int | None:
-    found = fetch_time(raw)
+    second = meta(raw).get("retrieved_2nd_on")
+    found = first_fetch(raw) if second is None else seconds(second)
     return found if found is not None and found >= created else None
 
 
-def fetch_time(raw: dict[str, Any]) -> int | None:
-    for value in (meta(raw).get("retrieved_2nd_on"), raw.get("retrieved_on"), raw.get("retrieved_utc")):
-        if seconds(value) is not None:
-            return seconds(value)
-    return None
+def first_fetch(raw: dict[str, Any]) -> int | None:
+    return seconds(raw.get("retrieved_on")) or seconds(raw.get("retrieved_utc"))
+
+
+def says_changed(value: Any) -> bool:
+    return value not in (None, False, 0, "") and str(value).strip().lower() not in {"false", ""}
 
 
 def text_time(raw: dict[str, Any], created: int) -> int:
-    edited = raw.get("edited")
-    times = [created, seconds(raw.get("updated_on"))]
-    if edited not in (None, False, 0, "") and str(edited).strip().lower() not in {"false", ""}:
+    never = 4_102_444_799
+    edited, updated, second = raw.get("edited"), raw.get("updated_on"), meta(raw).get("retrieved_2nd_on")
+    times = [created]
+    if says_changed(updated):
+        at = seconds(updated)
+        times.append(at if at is not None and at >= created else never)
+    if says_changed(edited):
         at = None if edited is True else seconds(edited)
-        fetched = seconds(raw.get("retrieved_on")) or seconds(raw.get("retrieved_utc"))
-        usable = fetched if fetched is not None and fetched >= created else 4_102_444_799
+        fetched = first_fetch(raw)
+        usable = fetched if fetched is not None and fetched >= created else never
         times.append(at if at is not None and at >= created else usable)
     if meta(raw).get("was_initially_deleted") is True:
-        times.append(engagement_time(raw, created) or 4_102_444_799)
-    return max(time for time in times if time is not None)
+        restored = seconds(second)
+        times.append(restored if restored is not None and restored >= created else never)
+    return max(times)
 
 
 # ---- the build -----------------------------------------------------------------------------------------------------
