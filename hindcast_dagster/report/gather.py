@@ -7,10 +7,13 @@ import polars as pl
 
 from hindcast_dagster.clock import month_of
 from hindcast_dagster.contracts import analysis
+from hindcast_dagster.contracts.coverage import COVERAGE
 from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
+from hindcast_dagster.evalset.config import TWIN_SUFFIX
+from hindcast_dagster.evalset.contamination import Exposure, view
 from hindcast_dagster.report import latency, leaks, origin, traces
 from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.latency import Measured
@@ -71,6 +74,10 @@ class Gathered:
     """question_id, t0, model, arm, prob_yes of every forecast of the other sets of the sweep."""
     twin: pl.DataFrame | None
     """model, arm, brier, twin: Brier here and in the outcome-blind twin; None when that is not scored."""
+    probes: pl.DataFrame
+    """judge, as_of and a count per evidence quality: what the probe said of these questions at the close and at t0."""
+    exposure: list[Exposure]
+    """Of every model of the roster."""
     facts: dict[str, ModelFacts]
     sample: bool
     """The world is invented."""
@@ -122,6 +129,8 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
         sweep=(fractions := sweep.sweep(store, eval_set)),
         swept=sweep.forecasts(store, fractions, but=eval_set),
         twin=_twin(store, given, cells),
+        probes=_probes(store, given.questions),
+        exposure=view(store, settings, eval_set),
         facts=models.facts(settings, cells["model"].unique().sort().to_list()),
         sample=(sample := _is_sample(settings, given)),
         origin=origin.read(store, questions.manifest, questions=given.questions.height, sample=sample),
@@ -141,13 +150,29 @@ def _optional(store: Store, table: str, eval_set: str, *, made_from: tuple[Input
 
 
 def _twin(store: Store, given: Inputs, cells: pl.DataFrame) -> pl.DataFrame | None:
-    """Return this set's Brier beside that of its outcome-blind twin, by convention the eval set `<name>-blind`."""
-    name = given.eval_set_stats.get("twin") or f"{given.eval_set}-blind"
-    twin = store.partition("score_tables", str(name))
+    """Return this set's Brier beside that of its outcome-blind twin (`<name>-blind`), or of that whose twin it is."""
+    name = given.eval_set
+    other = name.removesuffix(TWIN_SUFFIX) if name.endswith(TWIN_SUFFIX) else name + TWIN_SUFFIX
+    twin = store.partition("score_tables", other)
     if twin.manifest() is None:
         return None
     theirs = read_table(twin.require(), CELLS).select("model", "arm", pl.col("brier").alias("twin"))
     return cells.select("model", "arm", "brier").join(theirs, on=["model", "arm"], how="left").sort("model", "arm")
+
+
+def _probes(store: Store, questions: pl.DataFrame) -> pl.DataFrame:
+    """Count the probe's words on these questions; at t0 only a probe that stood at the question's own t0 counts."""
+    months = sorted({month_of(close) for close in questions["close_at"]})
+    sealed = [store.partition(COVERAGE.name, month) for month in months]
+    known = [read_table(each.require(), COVERAGE) for each in sealed if each.manifest() is not None]
+    rows = pl.concat([COVERAGE.empty(), *known]).join(questions.select("t0", market_id="id"), on="market_id")
+    rows = rows.filter((pl.col("as_of") == "close") | (pl.col("at") == pl.col("t0")))
+    quality = pl.col("evidence_quality").fill_null("unreadable")
+    return (
+        rows.group_by("judge", "as_of")
+        .agg(**{name: (quality == name).sum() for name in ("strong", "weak", "none", "unreadable")})
+        .sort("judge", "as_of")
+    )
 
 
 def _is_sample(settings: Settings, given: Inputs) -> bool:

@@ -18,7 +18,7 @@ from hindcast_dagster.report import questions, theme, trust
 from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.figures.catalogue import Figure
 from hindcast_dagster.report.gather import Gathered
-from hindcast_dagster.report.tables import cost, effects, leaks, quality, scores
+from hindcast_dagster.report.tables import choice, cost, effects, leaks, quality, scores
 from hindcast_dagster.report.tables.fields import name_of, number
 from hindcast_dagster.scoring import ranking
 from hindcast_dagster.scoring.inputs import BASELINE, MARKET
@@ -125,6 +125,18 @@ def sections(gathered: Gathered) -> list[dict[str, Any]]:
             "lead": "Whether things forecast at 70 % happen 70 % of the time.",
             "figures": ["reliability"],
             "tables": [quality.calibration(gathered)],
+        },
+        {
+            "id": "choice",
+            "title": "Which questions, and why",
+            "lead": "How the listing became this set, what the archive said of it, and which models may remember it.",
+            "figures": [],
+            "tables": [
+                choice.funnel(gathered),
+                choice.probes(gathered),
+                choice.taken(gathered),
+                choice.exposure(gathered),
+            ],
         },
         {
             "id": "strata",

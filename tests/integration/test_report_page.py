@@ -399,7 +399,41 @@ def test_the_outcome_blind_twin_is_shown_beside_its_set_once_it_is_scored(store,
     ours, theirs = (
         build.read_cells(store, name)[0].filter(pl.col("n") > 0)["brier"][0] for name in (NAME, f"{NAME}-blind")
     )
-    assert f"Brier {ours:.3f}, twin {theirs:.3f}" in card(draw(store, settings), "twin")
+    html = draw(store, settings)
+    assert f"Brier {ours:.3f}, twin {theirs:.3f}" in card(html, "twin")
+    headline = html[html.index('<section id="scores">') : html.index('<section id="trust">')]
+    assert "Brier, blind twin" in headline, "every headline shows both"
+    assert f"{theirs:.3f}" in headline
+    twin = draw(store, settings, f"{NAME}-blind")
+    assert "Brier, chosen set" in twin
+    assert f"{ours:.3f}" in twin[twin.index('<section id="scores">') : twin.index('<section id="trust">')]
+
+
+def test_the_funnel_stands_beside_the_papers_with_every_exclusion_and_its_reason(store, settings):
+    rows = [question(n) for n in range(4)]
+    steps = [
+        {"step": "resolved Yes or No", "markets": 40, "events": 30, "no_share": 0.75, "excluded": {"void_50_50": 7},
+         "paper": {"step": "resolved Yes or No", "markets": 3427, "events": None, "no_share": 0.831923}},
+        {"step": "selected", "markets": 4, "events": 4, "no_share": 0.5, "excluded": {"not_needed_for_balance": 9},
+         "paper": None},
+    ]  # fmt: skip
+    taken = [{"outcome": "Yes", "topic": "Sports", "available": 11, "taken": 2}]
+    stats = {"funnel": steps, "selection": {"taken": taken}}
+    publish_table(store.partition("eval_set", NAME), EVAL_SET.frame(rows), EVAL_SET, code_version="x", stats=stats)
+    seal_forecasts(store, noisy(rows, arm="retrieval", lift=0.1, runs=1))
+    score(store)
+    html = draw(store, settings)
+    section = html[html.index('<section id="choice">') : html.index('<section id="strata">')]
+    for said in (
+        "3,427",
+        "83",
+        "7 void 50 50",
+        "9 not needed for balance",
+        ">11<",
+        "Knowledge cutoffs",
+        "ministral-8b",
+    ):
+        assert said in section, said
 
 
 def test_late_values_that_were_shown_are_a_warning(store, settings):

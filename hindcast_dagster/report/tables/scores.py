@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hindcast_dagster.evalset.config import TWIN_SUFFIX
 from hindcast_dagster.report.gather import Gathered
 from hindcast_dagster.report.tables.fields import (
     DASH,
@@ -33,6 +34,8 @@ def headline(gathered: Gathered) -> Table:
     bins = _bins(gathered)
     has_bins = bool(bins)
     skill = {name: metric(gathered, name) for name in ("brier_skill", "skill_questions", "market_brier")}
+    twins = {} if gathered.twin is None else {(m, a): b for m, a, _, b in gathered.twin.iter_rows()}
+    other = "Brier, chosen set" if gathered.eval_set.endswith(TWIN_SUFFIX) else "Brier, blind twin"
     rows = []
     for cell in by_family(gathered, gathered.cells).iter_rows(named=True):
         key = (cell["model"], cell["arm"])
@@ -45,6 +48,7 @@ def headline(gathered: Gathered) -> Table:
                     percent(cell["accuracy"], 1, cell["accuracy_sd"], best=(*key, "accuracy") in bold),
                     *([bins.get((*key, label), Field(DASH)) for label in BINS] if has_bins else []),
                     number(cell["brier"], 3, cell["brier_sd"], best=(*key, "brier") in bold),
+                    *([number(twins.get(key))] if twins else []),
                     number(cell["brier_imputed"]),
                     number(cell["brier_index"], 1),
                     _skill(key, skill),
@@ -53,7 +57,8 @@ def headline(gathered: Gathered) -> Table:
                 ],
             )
         )
-    columns = ["Model", "Arm", "Accuracy %", *(["S", "W", "N"] if has_bins else []), "Brier", "Brier, lost as ½"]
+    columns = ["Model", "Arm", "Accuracy %", *(["S", "W", "N"] if has_bins else []), "Brier"]
+    columns += [*([other] if twins else []), "Brier, lost as ½"]
     return Table(
         title="Accuracy and Brier by model and arm",
         columns=[*columns, "Brier index", "Skill vs market", "n", "Lost"],
