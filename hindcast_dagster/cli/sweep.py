@@ -59,8 +59,8 @@ def sweep(
     if dry_run:
         plans = lookback.plan(obj.store, obj.settings, order)
         total = dict(lookback.totals(plans))
-        document = {"name": name, "cells": [each.as_dict() for each in plans], "total": total}
-        obj.emit(document, text=_planned(document))
+        planned = {"name": name, "cells": [each.as_dict() for each in plans], "total": total}
+        obj.emit(planned, text=_planned(planned))
         return
     with obj.progress("eval sets") as bar:
         built = build_sweep(obj.store, obj.settings, name=name, fractions=order.fractions, progress=bar)
@@ -73,7 +73,7 @@ def sweep(
             bar(done)
     rows = [row for row in swept(obj.store, sets[-1]).to_dicts() if row["eval_set"] in sets]
     costs = [each.spent for each in asked if each.spent is not None]
-    document = {
+    document: dict[str, Any] = {
         "name": name,
         "sets": sets,
         "left_out": built.left_out,
