@@ -87,8 +87,11 @@ def sweep(
 
 
 def _planned(document: dict[str, Any]) -> Table:
-    table = Table(title=f"What a sweep over {document['name']} would ask", box=box.SIMPLE, pad_edge=False)
-    columns = ("model", "arm", "eval_set", "questions", "runs", "done", "pending", "calls", "cost")
+    first = document["cells"][0]
+    size = f"{first['questions']} questions x {first['runs']} runs a cell"
+    title = f"What a sweep over {document['name']} would ask: {size}"
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
+    columns = ("model", "arm", "eval_set", "done", "pending", "calls", "cost")
     for column in columns:
         table.add_column(column.replace("_", " "), justify="left" if column in columns[:3] else "right")
     for row in document["cells"]:
@@ -96,7 +99,7 @@ def _planned(document: dict[str, Any]) -> Table:
     total = document["total"]
     table.add_section()
     sums = (_known(total[column], money=column == "cost") for column in ("done", "pending", "calls", "cost"))
-    table.add_row("together, at most", "", "", "", "", *sums)
+    table.add_row("together, at most", "", "", *sums)
     return table
 
 

@@ -185,10 +185,10 @@ def test_dry_run_counts_and_asks_nothing(swept, server):
     assert document["total"]["pending"] == 2 * CELLS
     assert document["total"]["calls"] > 2 * CELLS
     assert document["total"]["cost"] > 0
-    text = CliRunner().invoke(
-        app, ["--data-root", str(store.root), "forecast", "sweep", "q", "--model", "one", "--dry-run"]
-    )
-    assert "together, at most" in text.stdout
+    asked = ["--data-root", str(store.root), "forecast", "sweep", "q", "--model", "one", "--dry-run"]
+    narrow = " ".join(CliRunner().invoke(app, asked, env={"COLUMNS": "80"}).stdout.split())
+    for said in ("together, at most", "4 questions x 5 runs", "zero_shot q-l25", "$"):
+        assert said in narrow, "readable in 80 columns"
 
 
 def test_one_ceiling_holds_for_all_cells_and_the_next_call_goes_on(swept, server):
