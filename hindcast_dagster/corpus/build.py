@@ -3,29 +3,22 @@
 What is imported here is light: the dump is being decoded while `month`, which does the work, is still being loaded.
 """
 
-import hashlib
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hindcast_dagster import keys
 from hindcast_dagster.corpus import dumps, memory
 from hindcast_dagster.corpus.ahead import Ahead, quick_turns
 from hindcast_dagster.corpus.dumps import Kind
 from hindcast_dagster.corpus.lines import Lines
-from hindcast_dagster.corpus.reading import pages
+from hindcast_dagster.corpus.reading import Progress, pages
 from hindcast_dagster.corpus.rules import Rules
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage import forgotten
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 
-CODE_VERSION: Final = "corpus/1"
-DUMPS_TABLE: Final = "reddit_dumps"
 _AHEAD: Final = 8  # pages that are ready to be parsed
-
-Progress = Callable[[float, float | None, str], None]
 
 
 def build(
@@ -53,15 +46,3 @@ def build(
         from hindcast_dagster.corpus.month import seal
 
         return seal(store, rules, lines, ready, record=record, progress=progress)
-
-
-def rules_used(rules: Rules) -> dict[str, Any]:
-    """Return the limits and lists of a build, lists as they were and not as file names."""
-    limits = rules.limits.model_dump(mode="json", exclude={"subreddits_file", "bots_file"})
-    bots = hashlib.sha256("\n".join(sorted(rules.bots)).encode()).hexdigest() if rules.bots else None
-    return {**limits, "subreddits": sorted(rules.kept) if rules.kept is not None else None, "bots_sha256": bots}
-
-
-def rejects_name(stats: dict[str, Any]) -> str:
-    """Return the file name of the rejects of a build, made of its ledger."""
-    return f"rejects-{hashlib.sha256(json.dumps(stats, sort_keys=True).encode()).hexdigest()[:32]}.jsonl.zst"

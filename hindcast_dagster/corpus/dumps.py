@@ -13,6 +13,8 @@ from hindcast_dagster.errors import HindcastError, InputRefused, NotReady, Usage
 from hindcast_dagster.storage.files import sha256_file
 from hindcast_dagster.storage.store import Store
 
+TABLE: Final = "reddit_dumps"
+
 Kind = Literal["submissions", "comments"]
 KINDS: Final[tuple[Kind, ...]] = ("submissions", "comments")
 

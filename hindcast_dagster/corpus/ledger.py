@@ -4,6 +4,7 @@ Counts are kept in the manifest of the partition. The rejected lines are raw wor
 tables under `ledgers/`, never inside a partition, and no release holds them.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -35,6 +36,11 @@ class Ledger(NamedTuple):
     dump_sha256: str
     stats: dict[str, Any]
     """Everything else that was counted: surrogates, deleted_later, strays, the measures of health, ..."""
+
+
+def rejects_name(stats: dict[str, Any]) -> str:
+    """Return the file name of the rejects of a build, made of its counts."""
+    return f"rejects-{hashlib.sha256(json.dumps(stats, sort_keys=True).encode()).hexdigest()[:32]}.jsonl.zst"
 
 
 def of_manifest(manifest: Manifest) -> Ledger:

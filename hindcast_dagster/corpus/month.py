@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.corpus import health, ledger, merge
-from hindcast_dagster.corpus.build import CODE_VERSION, DUMPS_TABLE, Progress, rejects_name, rules_used
+from hindcast_dagster.corpus.dumps import TABLE as DUMPS_TABLE
 from hindcast_dagster.corpus.ledger import Rejects
 from hindcast_dagster.corpus.lines import Lines
-from hindcast_dagster.corpus.reading import Page
+from hindcast_dagster.corpus.reading import Page, Progress
 from hindcast_dagster.corpus.record import Parser, Span
-from hindcast_dagster.corpus.rules import REASONS, Rules
+from hindcast_dagster.corpus.rules import CODE_VERSION, REASONS, Rules
 from hindcast_dagster.corpus.runs import Runs
 from hindcast_dagster.corpus.scan import spans
 from hindcast_dagster.corpus.seen import Seen
@@ -44,7 +44,7 @@ def seal(
 def _publish(partition: Partition, reading: "_Reading", *, home: Path) -> Manifest:
     """Publish what one whole pass over a dump has kept, and its rejects in `home`."""
     stats = reading.stats()
-    name = rejects_name(stats)
+    name = ledger.rejects_name(stats)
     rules, sha256 = reading.rules, reading.lines.sha256
     contract = BY_KIND[rules.kind]
     with partition.draft() as draft:
@@ -140,5 +140,5 @@ class _Reading:
             "dump_sha256": self.lines.sha256,
             "dump_bytes": self.lines.size,
             "health": health.judge(numbers, []).as_dict(),
-            "rules": rules_used(self.rules),
+            "rules": self.rules.used(),
         }

@@ -1,10 +1,13 @@
 """Reading: the blocks of a dump with their lines found and numbered, and those that need no parsing told apart."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from hindcast_dagster.corpus.lines import Block, Lines
 from hindcast_dagster.corpus.record import Span
+
+Progress = Callable[[float, float | None, str], None]
+"""Gets (compressed bytes read, file size, words)."""
 
 
 class Page(NamedTuple):

@@ -3,10 +3,11 @@
 The order is part of the data contract (docs/corpus.md). `Rules` holds the limits of a build; `Sieve` applies them.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hindcast_dagster import clock
 from hindcast_dagster.corpus import subreddits, values
@@ -14,6 +15,9 @@ from hindcast_dagster.corpus.dumps import Kind
 from hindcast_dagster.corpus.record import Record
 from hindcast_dagster.errors import UsageError
 from hindcast_dagster.settings import Corpus
+
+CODE_VERSION: Final = "corpus/2"
+"""Raised when the same dump and settings give other rows: what an older version sealed is then stale."""
 
 REASONS: Final = (
     "bad_record", "other_subreddit", "no_id", "duplicate", "outside_month", "author_gone", "text_gone", "bot",
@@ -66,6 +70,12 @@ class Rules:
         kept = None if settings.all_subreddits else subreddits.read(settings.subreddits_file)
         bots = _names(settings.bots_file) if settings.bots_file else frozenset()
         return cls(kind, month, clock.month_start(month), clock.month_end(month), kept, bots, settings)
+
+    def used(self) -> dict[str, Any]:
+        """Return the limits and lists of a build, lists as they were and not as file names."""
+        limits = self.limits.model_dump(mode="json", exclude={"subreddits_file", "bots_file"})
+        bots = hashlib.sha256("\n".join(sorted(self.bots)).encode()).hexdigest() if self.bots else None
+        return {**limits, "subreddits": sorted(self.kept) if self.kept is not None else None, "bots_sha256": bots}
 
     def in_scope(self, name: object) -> bool:
         """Return whether a subreddit is kept. Letter case varies in people's lists, not in the dumps."""

@@ -15,7 +15,6 @@ import zstandard
 
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.corpus import health, ledger, merge
-from hindcast_dagster.corpus.build import rejects_name
 from hindcast_dagster.storage.files import sha256_file, write_atomic
 from hindcast_dagster.storage.forgotten import PREFIXES, Forgotten, Instants
 from hindcast_dagster.storage.manifest import File, Manifest
@@ -90,7 +89,7 @@ def _without(stats: dict[str, Any], count: int) -> dict[str, Any]:
         changed["health"] = health.judge({**numbers, "pass_rate": rate}, []).as_dict()
     if "rejects" in stats:
         changed.pop("rejects")
-        changed["rejects"] = rejects_name(changed)
+        changed["rejects"] = ledger.rejects_name(changed)
     return changed
 
 

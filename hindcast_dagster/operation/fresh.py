@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 from hindcast_dagster.archive.build import CODE_VERSION as ARCHIVE_CODE
 from hindcast_dagster.archive.build import TABLES as INDEX_OF
-from hindcast_dagster.corpus import build as corpus
 from hindcast_dagster.corpus import dumps
-from hindcast_dagster.corpus.rules import Rules
+from hindcast_dagster.corpus.rules import CODE_VERSION, Rules
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.files import sha256_file
 from hindcast_dagster.storage.manifest import Manifest
@@ -37,10 +36,10 @@ def _corpus(store: Store, settings: Settings, kind: str, month: str) -> str:
     manifest = store.partition(kind, month).manifest_or_none()
     if manifest is None:
         return "not sealed"
-    if manifest.code_version != corpus.CODE_VERSION:
-        return f"made by {manifest.code_version}, now {corpus.CODE_VERSION}"
+    if manifest.code_version != CODE_VERSION:
+        return f"made by {manifest.code_version}, now {CODE_VERSION}"
     rules = Rules.of(settings.corpus, month=month, kind=dumps.kind_of(kind))
-    if manifest.stats.get("rules") != corpus.rules_used(rules):
+    if manifest.stats.get("rules") != rules.used():
         return "other filters or lists"
     return _dump(store, manifest, kind, month)
 
