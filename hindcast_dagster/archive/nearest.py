@@ -5,12 +5,11 @@ in), texts, and the cutoff. One product over all admitted months beats one a mon
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from hindcast_dagster.archive.vectors import Quantised, Vectors32, bounded, integer_product, quantise
+from hindcast_dagster.archive.vectors import Quantised, Query, Vectors32, facts, integer_product, quantise, similarity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 SPARSE: Final = 0.05  # below this share of legal rows, reading their vectors costs less than scanning the month's codes
 SCORES: Final = 2**24  # scores held at once: 64 MiB
+GROUP: Final = 256  # scores of which the best is looked at first
 
 
 class Source(Protocol):
@@ -65,14 +65,12 @@ class Span(NamedTuple):
     legal: "list[NDArray[np.bool_]]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """Rows of one month with bounds on their similarity to one query."""
+class Near(NamedTuple):
+    """Rows of the matrix, in order, that can be among the nearest to one query: |score - similarity| <= error."""
 
-    source: int
-    rows: "NDArray[Any]"
-    lower: "NDArray[Any]"
-    upper: "NDArray[Any]"
+    rows: "NDArray[np.int64]"
+    score: "NDArray[np.float64]"
+    error: "NDArray[np.float64]"
 
 
 class Matrix:
@@ -108,37 +106,37 @@ class Matrix:
         `legal` names the admitted months; its value says which of their rows are legal, None: all of them.
         """
         spans, sparse = self._plan(legal)
-        scanned = self._scan(spans, queries) if spans else [[] for _ in queries]
-        answers = []
-        for query, candidates in zip(queries, scanned, strict=True):
-            exactly = [self._exactly(index, rows, query) for index, rows in sparse]
-            answers.append(self._best([*candidates, *exactly], query, k=k))
-        return answers
+        scanned = self._scan(spans, queries, k=k) if spans else [[] for _ in queries]
+        return [
+            self._best([*near, *(self._computed(rows, query) for rows in sparse)], query, k=k)
+            for query, near in zip(queries, scanned, strict=True)
+        ]
 
-    def _plan(self, legal: "Mapping[str, Legal]") -> tuple[list[Span], list[tuple[int, Any]]]:
-        """Split the admitted months into runs to scan, and months of which only a few rows are looked at."""
+    def _plan(self, legal: "Mapping[str, Legal]") -> "tuple[list[Span], list[NDArray[np.int64]]]":
+        """Split the admitted months into runs to scan, and the rows of months of which only a few are looked at."""
         import numpy as np
 
         spans: list[Span] = []
-        sparse: list[tuple[int, Any]] = []
+        sparse: list[NDArray[np.int64]] = []
         for index in sorted(self._position[month] for month in legal if month in self._position):
             mask = legal[self.sources[index].month]
             start, stop = self._starts[index], self._starts[index + 1]
             if mask is not None and np.count_nonzero(mask) < SPARSE * mask.size:
-                sparse.append((index, np.flatnonzero(mask)))
+                sparse.append(start + np.flatnonzero(mask))
                 continue
             masks = [np.ones(stop - start, dtype=bool) if mask is None else mask]
             if spans and spans[-1].stop == start:
                 start, masks = spans[-1].start, spans.pop().legal + masks
             spans.append(Span(start, stop, masks))
-        return spans, [(index, rows) for index, rows in sparse if rows.size]
+        return spans, [rows for rows in sparse if rows.size]
 
-    def _scan(self, spans: Sequence[Span], queries: "Vectors") -> list[list[_Candidates]]:
-        """Return bounds for every row of the spans, for each query."""
+    def _scan(self, spans: Sequence[Span], queries: "Vectors", *, k: int) -> list[list[Near]]:
+        """Return, for each query, the rows of the spans that can be among its k nearest, with their bounds."""
         import numpy as np
 
         coded = quantise(queries)
-        found: list[list[_Candidates]] = [[] for _ in queries]
+        asked = facts(coded, queries)
+        found: list[list[Near]] = [[] for _ in queries]
         step = max(1, SCORES // len(queries))
         for span in spans:
             illegal = ~np.concatenate(span.legal)
@@ -147,45 +145,76 @@ class Matrix:
                 with self._lock:
                     block = self._coded.rows(part)
                     sums = integer_product(coded.codes, block.codes)
-                rows = np.arange(part.start, part.stop)
                 hidden = illegal[part.start - span.start : part.stop - span.start]
-                for candidates, (score, error) in zip(found, bounded(sums, block, coded, queries), strict=True):
-                    score[hidden] = -np.inf
-                    candidates.append(_Candidates(-1, rows, score - error, score + error))
+                for near, query, own in zip(found, asked, sums, strict=True):
+                    scores = query.scores(own, block)
+                    scores[hidden] = -np.inf
+                    near.append(_near(scores, block, query, first=part.start, k=k))
         return found
 
-    def _exactly(self, index: int, rows: "NDArray[Any]", query: "Vectors") -> _Candidates:
-        exact = self.sources[index].vectors.similarity(rows, query)
-        return _Candidates(index, rows, exact, exact)
-
-    def _best(self, candidates: Sequence[_Candidates], query: "Vectors", *, k: int) -> list[Found]:
-        """Keep what can still be among the k nearest, compute it exactly, and rank it."""
+    def _computed(self, rows: "NDArray[np.int64]", query: "Vectors") -> Near:
         import numpy as np
 
-        if not candidates:
+        return Near(rows, self._similarity(rows, query), np.zeros(len(rows)))
+
+    def _best(self, near: Sequence[Near], query: "Vectors", *, k: int) -> list[Found]:
+        """Rank what is near. The k best scores are computed first: the worst of them rules most others out."""
+        import numpy as np
+
+        if not near:
             return []
-        lower = np.concatenate([each.lower for each in candidates])
-        floor = np.partition(lower, lower.size - k)[lower.size - k] if lower.size > k else -np.inf
-        found: list[Found] = []
-        for each in candidates:
-            kept = (each.upper >= floor) & (each.upper > -np.inf)
-            found += self._ranked(each, np.flatnonzero(kept), query)
-        return sorted(found)[:k]
+        rows, score, error = (np.concatenate(each) for each in zip(*near, strict=True))
+        if rows.size > k:
+            first = np.sort(rows[np.argpartition(score, rows.size - k)[rows.size - k :]])
+            rows = rows[score + error >= self._similarity(first, query).min()]
+        rows = np.sort(rows)  # spans and sparse months may take turns
+        exact = self._similarity(rows, query)
+        least = np.partition(exact, rows.size - k)[rows.size - k] if rows.size > k else -np.inf
+        chosen = np.flatnonzero(exact >= least)
+        return sorted(self._found(rows[chosen], exact[chosen]))[:k]
 
-    def _ranked(self, candidates: _Candidates, kept: "NDArray[Any]", query: "Vectors") -> list[Found]:
+    def _by_month(self, rows: "NDArray[np.int64]") -> Iterator[tuple[Source, slice, "NDArray[np.int64]"]]:
+        """Split sorted rows of the matrix: a month, where its part of `rows` is, and its own row numbers."""
         import numpy as np
 
-        rows = candidates.rows[kept]
-        if candidates.source >= 0:
-            return self._found(candidates.source, rows, candidates.upper[kept])
-        found: list[Found] = []
         edges = np.searchsorted(rows, self._starts)
         for index in np.flatnonzero(np.diff(edges)):
-            own = rows[edges[index] : edges[index + 1]] - self._starts[index]
-            found += self._found(int(index), own, self.sources[index].vectors.similarity(own, query))
-        return found
+            part = slice(int(edges[index]), int(edges[index + 1]))
+            yield self.sources[index], part, rows[part] - self._starts[index]
 
-    def _found(self, index: int, rows: "NDArray[Any]", similarity: "NDArray[Any]") -> list[Found]:
-        source = self.sources[index]
-        distances, ids = (1.0 - similarity).tolist(), source.ids[rows].tolist()
-        return [Found(*each) for each in zip(distances, ids, [source.month] * len(rows), rows.tolist(), strict=True)]
+    def _similarity(self, rows: "NDArray[np.int64]", query: "Vectors") -> "NDArray[np.float64]":
+        """Compute sorted rows exactly."""
+        import numpy as np
+
+        vectors = np.empty((len(rows), len(query)), np.float32)
+        for source, part, own in self._by_month(rows):
+            vectors[part] = source.vectors.exact[own]
+        return similarity(vectors, query)
+
+    def _found(self, rows: "NDArray[np.int64]", exact: "NDArray[np.float64]") -> Iterator[Found]:
+        for source, part, own in self._by_month(rows):
+            for value, name, row in zip(exact[part].tolist(), source.ids[own].tolist(), own.tolist(), strict=True):
+                yield Found(1.0 - value, name, source.month, row)
+
+
+def _near(scores: "NDArray[np.float32]", rows: Quantised, query: Query, *, first: int, k: int) -> Near:
+    """Return the rows of a block that can be among its k nearest; a score of -inf is a row that may not be seen.
+
+    Whoever is among the k nearest has a score no lower than the k-th best one less twice the largest error of all.
+    """
+    import numpy as np
+
+    worst = query.errors(rows.residuals.max(keepdims=True), rows.lengths.max(keepdims=True))
+    least = max(_reached(scores, k) - 2 * float(worst[0]), float(np.finfo(np.float32).min))
+    at = np.flatnonzero(scores >= least)
+    error = query.errors(rows.residuals[at], rows.lengths[at])
+    return Near(first + at, scores[at].astype(np.float64), error.astype(np.float64))
+
+
+def _reached(scores: "NDArray[np.float32]", k: int) -> float:
+    """Return a value that at least k scores reach, close to the k-th best: the k-th best of the groups' best."""
+    import numpy as np
+
+    best = scores[: scores.size - scores.size % GROUP].reshape(-1, GROUP).max(axis=1)
+    best = best if best.size >= k else scores
+    return float(np.partition(best, best.size - k)[best.size - k]) if best.size >= k else -np.inf

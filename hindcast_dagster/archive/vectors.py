@@ -9,7 +9,6 @@ so a scan over a quarter of the bytes tells which rows can still be among the ne
 exactly. The bound is proved, not tuned: the result is the exact top k.
 """
 
-from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,6 +25,7 @@ FOLDER: Final = "vectors"
 LEVELS: Final = 127
 SLACK: Final = 1e-6  # float32 rounding of scale * sum, far above the 2^-24 relative error of values up to 1
 BLOCK: Final = 65_536
+FEW: Final = 8  # queries up to which reading the rows as they lie is faster
 SMALLEST: Final = 32  # rows and dimensions below which the int8 product is not used
 
 
@@ -103,54 +103,78 @@ class Vectors32:
         return Quantised(*(self._map(name, shape) for name, shape in zip(Quantised._fields, shapes, strict=True)))
 
     def similarity(self, rows: "NDArray[np.integer[Any]]", query: "Vectors") -> "NDArray[np.float64]":
-        """Return the exact dot products of some rows with one query, in float64.
-
-        Every row is summed by itself, so the value does not depend on which other rows are asked for.
-        """
-        import numpy as np
-
-        left, right = self.exact[rows].astype(np.float64), query.astype(np.float64)
-        result: NDArray[np.float64] = np.einsum("ij,j->i", left, right)
-        return result
+        """Return `similarity` of some rows with one query."""
+        return similarity(self.exact[rows], query)
 
 
-def bounded(
-    sums: "NDArray[Any]", rows: Quantised, coded: Quantised, queries: "Vectors"
-) -> "Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]":
-    """Yield for each query the scores of all rows and their proved error: |score - exact| <= error.
+def similarity(rows: "Vectors", query: "Vectors") -> "NDArray[np.float64]":
+    """Return the exact dot products of rows with one query, in float64.
 
-    `coded` is `quantise(queries)` and `sums` their integer product with the rows.
+    Every row is summed by itself, so its value does not depend on which other rows are asked for.
     """
     import numpy as np
 
-    lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
-    for index, length in enumerate(lengths):
-        score = sums[index].astype(np.float32)
-        score *= rows.scales
-        score *= coded.scales[index]
-        error = rows.residuals * np.float32(length)
-        error += rows.lengths * coded.residuals[index]
+    result: NDArray[np.float64] = np.einsum("ij,j->i", rows.astype(np.float64), query.astype(np.float64))
+    return result
+
+
+class Query(NamedTuple):
+    """What the bound needs of one query: the scale and residual of its codes, and its length."""
+
+    scale: float
+    residual: float
+    length: float
+
+    def scores(self, sums: "NDArray[Any]", rows: Quantised) -> "NDArray[np.float32]":
+        """Return the approximate similarity of rows, of their integer products with the query."""
+        import numpy as np
+
+        found: NDArray[np.float32] = np.multiply(sums, rows.scales, dtype=np.float32)
+        found *= np.float32(self.scale)
+        return found
+
+    def errors(self, residuals: "NDArray[np.float32]", lengths: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """Return the proved error of the scores of rows with these residuals and lengths: |score - exact| <= error."""
+        import numpy as np
+
+        error: NDArray[np.float32] = residuals * np.float32(self.length)
+        error += lengths * np.float32(self.residual)
         error += np.float32(SLACK)
-        yield score, error
+        return error
+
+
+def facts(coded: Quantised, queries: "Vectors") -> list[Query]:
+    """Return the facts of each query; `coded` is `quantise(queries)`."""
+    import numpy as np
+
+    lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
+    return [Query(*map(float, each)) for each in zip(coded.scales, coded.residuals, lengths, strict=True)]
 
 
 def integer_product(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> "NDArray[Any]":
-    """Return queries @ rows.T; the sums are exact integers."""
+    """Return queries @ rows.T; the sums are exact integers.
+
+    Few queries are multiplied from the right: the rows are then read as they lie, at the speed of the memory. Many are
+    multiplied from the left: their product would have to be turned over.
+    """
     import numpy as np
 
     if min(rows.shape) >= SMALLEST and integer_product_is_exact(rows.shape[1]):
-        found: NDArray[Any] = _int_mm(queries, rows).numpy()
-        return found
+        if len(queries) > FEW:
+            return _int_mm(queries, rows)
+        two = queries if len(queries) > 1 else np.concatenate([queries, queries])  # one column has no clear layout
+        return _int_mm(rows, two).T[: len(queries)]
     left = queries.astype(np.float64)  # exact: integers below 2^53
     blocks = [rows[start : start + BLOCK].astype(np.float64) for start in range(0, max(len(rows), 1), BLOCK)]
     return np.concatenate([left @ block.T for block in blocks], axis=1)
 
 
-def _int_mm(queries: "NDArray[np.int8]", rows: "NDArray[np.int8]") -> Any:
-    """Multiply int8 matrices into int32; torch keeps its only such product under a private name."""
+def _int_mm(left: "NDArray[np.int8]", right: "NDArray[np.int8]") -> "NDArray[np.int32]":
+    """Return left @ right.T in int32; torch keeps its only such product under a private name."""
     import torch
 
-    return torch._int_mm(torch.from_numpy(queries), torch.from_numpy(rows).T)  # noqa: SLF001
+    found: NDArray[np.int32] = torch._int_mm(torch.from_numpy(left), torch.from_numpy(right).T).numpy()  # noqa: SLF001
+    return found
 
 
 @cache
@@ -166,7 +190,8 @@ def integer_product_is_exact(dimension: int) -> bool:
     rows[2] = -LEVELS
     meant = rows.astype(np.int64) @ rows.astype(np.int64).T
     try:
-        found = {count: _int_mm(rows[:count], rows).numpy() for count in (1, 2, 3, 16, SMALLEST, 2 * SMALLEST + 1)}
+        left = {count: _int_mm(rows[:count], rows) for count in (FEW + 1, 16, SMALLEST, 2 * SMALLEST + 1)}
+        right = {count: _int_mm(rows, rows[:count]).T for count in range(2, FEW + 1)}
     except (AttributeError, RuntimeError):
         return False
-    return all((each == meant[:count]).all() for count, each in found.items())
+    return all((each == meant[:count]).all() for count, each in (left | right).items())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hindcast_dagster.archive import vectors
 from hindcast_dagster.archive.nearest import Matrix
-from hindcast_dagster.archive.vectors import Vectors32, bounded, integer_product, quantise, write_vectors
+from hindcast_dagster.archive.vectors import Vectors32, facts, integer_product, quantise, write_vectors
 
 
 def rows(seed: int, count: int, dimension: int, spread: float) -> np.ndarray:
@@ -34,17 +34,21 @@ def test_the_bound_holds(shape, seed):
     coded, codes = quantise(queries), quantise(left)
     exact = left.astype(np.float64) @ queries.T.astype(np.float64)
     sums = integer_product(coded.codes, codes.codes)
-    for column, (score, error) in enumerate(bounded(sums, codes, coded, queries)):
-        assert (np.abs(score - exact[:, column]) <= error).all()
+    for column, query in enumerate(facts(coded, queries)):
+        error = query.errors(codes.residuals, codes.lengths)
+        assert (np.abs(query.scores(sums[column], codes) - exact[:, column]) <= error).all()
 
 
 def test_the_integer_product_is_exact_at_its_extremes_here_or_is_not_used(monkeypatch):
     full = np.full((3, 4096), 127, dtype=np.int8)
     assert (integer_product(full[:1], -full) == -127 * 127 * 4096).all()
     mixed = np.random.default_rng(0).integers(-127, 128, (70_000, 64)).astype(np.int8)
-    meant = integer_product(mixed[:5], mixed)
+    counts = (1, 2, vectors.FEW, vectors.FEW + 1, 40)
+    meant = [integer_product(mixed[:count], mixed) for count in counts]
+    assert [each.shape for each in meant] == [(count, 70_000) for count in counts]
     monkeypatch.setattr(vectors, "integer_product_is_exact", lambda _dimension: False)
-    assert (integer_product(mixed[:5], mixed) == meant).all()
+    for count, each in zip(counts, meant, strict=True):
+        assert (integer_product(mixed[:count], mixed) == each).all()
 
 
 def test_a_broken_integer_product_is_noticed(monkeypatch):
