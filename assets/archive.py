@@ -46,7 +46,7 @@ def build(partitions: Partitions) -> list[Any]:
         month = context.partition_key
         manifest = build_submissions(store, root.settings(), month=month, accept_hollow=config.accept_hollow)
         checks = [_verified(store, manifest)]
-        return shell.published(store, manifest, checks=checks, began=began, **_scalars(manifest.stats))
+        return shell.published(store, manifest, checks=checks, began=began)
 
     @dg.asset(
         partitions_def=partitions.months,
@@ -68,7 +68,7 @@ def build(partitions: Partitions) -> list[Any]:
             store, root.settings(), month=context.partition_key, accept_hollow=config.accept_hollow
         )
         checks = [_verified(store, manifest)]
-        return shell.published(store, manifest, checks=checks, began=began, **_scalars(manifest.stats))
+        return shell.published(store, manifest, checks=checks, began=began)
 
     return [submission_index, comment_index]
 
@@ -98,7 +98,3 @@ def _verified(store: Store, manifest: Manifest) -> dg.AssetCheckResult:
         description=f"{said}; {bad[0]['what']}: {bad[0]['detail']}; {again}." if bad else f"{said}.",
         metadata={"proofs": shell.rows_table(rows)},
     )
-
-
-def _scalars(stats: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in stats.items() if isinstance(value, str | int | float | bool)}

@@ -5,6 +5,7 @@ from typing import Any, Final
 import dagster as dg
 
 from assets import shell
+from hindcast_dagster.archive.table import LEFT_OUT, VECTOR
 from hindcast_dagster.contracts.analysis import COMPARISONS
 from hindcast_dagster.contracts.coverage import COVERAGE
 from hindcast_dagster.contracts.documents import COMMENTS, SUBMISSIONS
@@ -18,7 +19,10 @@ _NAMED: Final = (SUBMISSIONS, COMMENTS, MARKETS, PRICES, COVERAGE, EVAL_SET, SCO
 _ARMS: Final = ("market_baseline", "zero_shot_forecasts", "retrieval_forecasts")
 CONTRACTS: Final[dict[str, Contract]] = {contract.name: contract for contract in _NAMED}
 CONTRACTS.update(dict.fromkeys(_ARMS, FORECASTS))
-"""Asset -> the contract of its table; the archive's months and the report are no tables."""
+"""Asset -> the contract of its table; the report is none."""
+INDEXED: Final = {"submission_index": SUBMISSIONS, "comment_index": COMMENTS}
+"""A month of the archive has the columns of its corpus, but for those that are never shown, and the vectors."""
+_VECTOR: Final = dg.TableColumn(VECTOR, "list<float>", description="The embedding of title and text, of unit length.")
 
 
 def explained(asset: Any) -> Any:
@@ -27,7 +31,12 @@ def explained(asset: Any) -> Any:
 
 
 def _with_columns(spec: dg.AssetSpec) -> dg.AssetSpec:
-    contract = CONTRACTS.get(spec.key.to_user_string())
-    if contract is None:
+    name = spec.key.to_user_string()
+    if name in CONTRACTS:
+        schema = shell.column_schema(CONTRACTS[name])
+    elif name in INDEXED:
+        found = shell.column_schema(INDEXED[name], without=LEFT_OUT).columns
+        schema = dg.TableSchema(columns=[*found, _VECTOR] if name == "submission_index" else found)
+    else:
         return spec
-    return spec.merge_attributes(metadata={"dagster/column_schema": shell.column_schema(contract)})
+    return spec.merge_attributes(metadata={"dagster/column_schema": schema})

@@ -72,7 +72,6 @@ def _documents(partitions: Partitions, kind: str) -> dg.AssetsDefinition:
 
         store, settings, began = root.store(), root.settings(), time.monotonic()
         manifest = build_month(store, settings, month=context.partition_key, kind=kind)
-        ledger = manifest.stats
         return shell.published(
             store,
             manifest,
@@ -80,11 +79,6 @@ def _documents(partitions: Partitions, kind: str) -> dg.AssetsDefinition:
             settings=settings,
             began=began,
             checks=[_health(store, manifest, kind)],
-            lines=ledger["lines"],
-            kept=ledger["kept"],
-            dropped=shell.counts_table(ledger["dropped"]),
-            dump_sha256=ledger["dump_sha256"],
-            deleted_later=ledger.get("deleted_later", 0),
         )
 
     return documents

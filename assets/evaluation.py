@@ -172,7 +172,7 @@ def build(partitions: Partitions) -> list[Any]:
             began=began,
             judge=config.judge,
             as_of=config.as_of,
-            economics=shell.counts_table(_economics(manifest, config), name="of"),
+            economics=shell.counts_table(_economics(manifest, config)),
         )
 
     @dg.asset(
@@ -195,18 +195,13 @@ def build(partitions: Partitions) -> list[Any]:
         manifest = seal_eval_set(store, settings, name=context.partition_key, config=config)
         for warning in warnings(manifest.checks):
             context.log.warning(warning)
-        stats = manifest.stats
         return shell.published(
             store,
             manifest,
             contract=EVAL_SET,
             settings=settings,
             began=began,
-            policy=stats["policy"],
             warnings=dg.MetadataValue.json(warnings(manifest.checks)),
-            excluded=shell.counts_table(stats["excluded"]),
-            flags=shell.counts_table(stats["flags"], name="flag"),
-            funnel=dg.MetadataValue.json(stats["funnel"]),
         )
 
     return [coverage_probe, eval_set]

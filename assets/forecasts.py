@@ -94,7 +94,6 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
         found_finished = max(manifest.rows - asked, 0)
         share = found_finished / manifest.rows if manifest.rows else None
         spent = cost.of(store, manifest)._replace(reused=share)._asdict()
-        scalars = {key: value for key, value in manifest.stats.items() if isinstance(value, str | int | float)}
         return shell.published(
             store,
             manifest,
@@ -103,7 +102,7 @@ def _arm(partitions: Partitions, arm: str) -> dg.AssetsDefinition:
             began=began,
             work=(asked, found_finished),
             checks=[_parse_rate(store, manifest)],
-            **scalars | {key: value for key, value in spent.items() if value is not None},
+            **{key: value for key, value in spent.items() if value is not None},
         )
 
     return forecasts

@@ -64,7 +64,6 @@ def build(partitions: Partitions) -> list[Any]:
             settings=settings,
             began=began,
             listed=report.fetched,
-            excluded=shell.counts_table(manifest.stats.get("excluded", {})),
         )
 
     @dg.asset(

@@ -104,8 +104,6 @@ def build(partitions: Partitions) -> list[Any]:
             checks=[shell.sealed_result(manifest, LEAKED, _violations(store, manifest))],
             began=began,
             violations=manifest.rows,
-            clean=bool(manifest.stats["clean"]),
-            forgotten=manifest.stats["forgotten"]["documents"],
         )
 
     @scored(
@@ -120,10 +118,13 @@ def build(partitions: Partitions) -> list[Any]:
         store, began = root.store(), time.monotonic()
         manifest = build_report(store, root.settings(), eval_set=context.partition_key)
         page = path_of(store, context.partition_key)
-        shown: dict[str, Any] = {
-            name: shell.picture(png) for name, png in pictures(store, context.partition_key).items()
-        }
-        return shell.published(store, manifest, began=began, page=dg.MetadataValue.path(str(page)), **shown)
+        return shell.published(
+            store,
+            manifest,
+            began=began,
+            page=dg.MetadataValue.path(str(page)),
+            figures=shell.pictures(pictures(store, context.partition_key)),
+        )
 
     return [scored_forecasts, score_tables, comparisons, leak_audit, report]
 

@@ -20,12 +20,13 @@ from hindcast_dagster.storage.tables import DATA
 OWNERS: Final = ["team:hindcast"]
 CONTRACT_CHECK: Final = "contract"
 WATCH_CHECK: Final = "watch"
+_SCALAR: Final = (str, int, float)  # bool is an int
 _SMALL: Final = 40  # rows of a table that is shown as metadata; the event log keeps them for ever
 
 
-def column_schema(contract: Contract) -> dg.TableSchema:
+def column_schema(contract: Contract, *, without: Sequence[str] = ()) -> dg.TableSchema:
     """Return a contract's columns as Dagster shows them."""
-    return dg.TableSchema(columns=[_column(field, contract) for field in contract.schema])
+    return dg.TableSchema(columns=[_column(field, contract) for field in contract.schema if field.name not in without])
 
 
 def _column(field: pa.Field, contract: Contract) -> dg.TableColumn:
@@ -111,12 +112,14 @@ def published(
 ) -> dg.MaterializeResult:
     """Return what Dagster records of a sealed partition: rows, bytes, version, schema, checks, and `metadata`.
 
+    What the manifest counted is shown as it is there: numbers, counts by reason and rows as small tables.
     With `settings` the table is watched (`watch_spec`); `began` (`time.monotonic`) tells how long the stage took, and
     `work` how many forecasts it asked for and how many it found finished.
     """
     path = store.partition(manifest.table, *manifest.key).look().path
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     shown: dict[str, Any] = {
+        **_counted(manifest.stats),
         "dagster/row_count": manifest.rows,
         "bytes": size,
         "version": manifest.version[:12],
@@ -136,18 +139,35 @@ def published(
     return dg.MaterializeResult(metadata=shown, check_results=found, data_version=dg.DataVersion(manifest.version))
 
 
-def counts_table(counts: dict[str, int], *, name: str = "reason") -> dg.TableMetadataValue:
-    """Return counts by reason as a small table, largest first."""
+def _counted(stats: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest counted as metadata; what is nested deeper is in the manifest."""
+    shown: dict[str, Any] = {}
+    for name, value in stats.items():
+        if isinstance(value, _SCALAR):
+            shown[name] = value
+        elif isinstance(value, dict) and value and all(isinstance(each, int | float) for each in value.values()):
+            shown[name] = counts_table(value)
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            shown[name] = rows_table([{k: v for k, v in each.items() if isinstance(v, _SCALAR)} for each in value])
+    return shown
+
+
+def counts_table(counts: dict[str, Any], *, name: str = "of") -> dg.TableMetadataValue:
+    """Return counts by what they are of as a small table, largest first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SMALL]
     return dg.MetadataValue.table(
-        [dg.TableRecord({name: key, "count": value}) for key, value in ordered],
-        schema=dg.TableSchema(columns=[dg.TableColumn(name, "string"), dg.TableColumn("count", "int")]),
+        [dg.TableRecord({name: key, "count": round(value, 4)}) for key, value in ordered],
+        schema=dg.TableSchema(columns=[dg.TableColumn(name, "string"), dg.TableColumn("count", "number")]),
     )
 
 
-def picture(png: bytes) -> dg.MarkdownMetadataValue:
-    """Return a small PNG as metadata that the UI shows."""
-    return dg.MetadataValue.md(f"![figure](data:image/png;base64,{base64.b64encode(png).decode()})")
+def pictures(drawn: dict[str, bytes]) -> dg.MarkdownMetadataValue:
+    """Return small PNGs by name as one entry that the UI opens."""
+    parts = [
+        f"### {name.replace('_', ' ')}\n![{name}](data:image/png;base64,{base64.b64encode(png).decode()})"
+        for name, png in drawn.items()
+    ]
+    return dg.MetadataValue.md("\n\n".join(parts))
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> dg.TableMetadataValue:

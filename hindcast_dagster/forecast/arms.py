@@ -24,7 +24,8 @@ BUILT_IN: Final = {
     "zero_shot": "hindcast_dagster.forecast.zero_shot:ZeroShot",
     "retrieval": "hindcast_dagster.forecast.retrieval:Retrieval",
 }
-_RESERVED: Final = frozenset({*BASELINE_ARMS, "scored"})
+RESERVED: Final = frozenset({*BASELINE_ARMS, "scored"})
+"""Names that no arm may have: `scored_forecasts` is the table of scores."""
 _VERSION_LENGTH: Final = 200
 
 Factory = Callable[..., Any]
@@ -67,7 +68,7 @@ def make(made_by: Factory, *, model: ChatModel | None, settings: Settings, name:
     if name is not None:
         arm.arm = name
     keys.slug(arm.arm, what="arm name")
-    if arm.arm in _RESERVED:
+    if arm.arm in RESERVED:
         raise UsageError(f"The arm name {arm.arm!r} is taken by Hindcast: choose another.")
     if not isinstance(arm.version, str) or not 0 < len(arm.version) <= _VERSION_LENGTH:
         raise UsageError(f"{_called(made_by)}.version must be a text of 1-{_VERSION_LENGTH} characters.")

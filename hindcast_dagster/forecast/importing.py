@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 from hindcast_dagster import clock, keys
 from hindcast_dagster.archive.protocol import ArchiveView
 from hindcast_dagster.errors import InputRefused, UsageError
-from hindcast_dagster.forecast.arms import BUILT_IN
+from hindcast_dagster.forecast.arms import BUILT_IN, RESERVED
 from hindcast_dagster.forecast.contamination import Contamination
 from hindcast_dagster.forecast.forecaster import Forecast, Step, Trace
 from hindcast_dagster.forecast.job import Job, take_stock
-from hindcast_dagster.forecast.records import BASELINE_ARMS, NO_MODEL, TraceRecord, journal_of, to_record
+from hindcast_dagster.forecast.records import NO_MODEL, TraceRecord, journal_of, to_record
 from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.llm.parse import integer, probability
 from hindcast_dagster.questions.load import frozen, load
@@ -62,7 +62,7 @@ def build(
     for anything else, for an unknown question, for a repeated (question, run), and when the same names already hold
     other numbers and `overwrite` is not set.
     """
-    if arm in BASELINE_ARMS or arm in BUILT_IN or model == NO_MODEL:
+    if arm in RESERVED or arm in BUILT_IN or model == NO_MODEL:
         raise UsageError(f"{model} / {arm} is a name of Hindcast's own forecasters: choose another --arm or --model.")
     sealed = frozen(store, eval_set)
     questions = {found.question.id: found.question for found in load(store, eval_set)}

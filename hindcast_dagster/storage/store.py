@@ -6,11 +6,12 @@ answering the same methods (data first, manifest last), which is why no caller e
 
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from filelock import FileLock
 
@@ -29,6 +30,8 @@ from hindcast_dagster.storage.lease import Lease, remove_unless_held
 from hindcast_dagster.storage.manifest import Input, Manifest, parse_manifest
 
 Area = Literal["dumps", "raw", "journal", "work", "reports", "exports", "ledgers", "forgotten", "benchmarks"]
+_VERSION: Final = re.compile(r"v-[0-9a-f]{32}")
+"""The directory of one version. Anything else below a table may be a key: an eval set may be called v-next."""
 
 
 class NotSealed(NotReady):
@@ -60,16 +63,17 @@ class Store:
 
     def partition(self, table: str, *key: str) -> "Partition":
         """Return the handle of one partition; it need not exist. Raises `UsageError` for an unusable key."""
-        return Partition(
-            self, keys.slug(table, what="table"), tuple(keys.slug(part, what="partition key") for part in key)
-        )
+        for part in key:
+            if _VERSION.fullmatch(keys.slug(part, what="partition key")):
+                raise UsageError(f"{part!r} looks like the version of a partition: choose another name.")
+        return Partition(self, keys.slug(table, what="table"), key)
 
     def sealed_keys(self, table: str) -> list[tuple[str, ...]]:
         """Return the keys of every sealed partition of a table, sorted. Never enters a version: one may be going."""
         base = self.root / "tables" / keys.slug(table, what="table")
         found = []
         for folder, inside, files in os.walk(base):
-            inside[:] = [name for name in inside if not name.startswith(("v-", "."))]
+            inside[:] = [name for name in inside if not name.startswith(".") and not _VERSION.fullmatch(name)]
             if "manifest.json" in files:
                 found.append(Path(folder).relative_to(base).parts)
         return sorted(found)

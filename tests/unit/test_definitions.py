@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets import partitions
+from assets import partitions, shell
 from hindcast_dagster.automation.processes import PID_TAG, bury
 from hindcast_dagster.definitions import build_definitions
 from hindcast_dagster.errors import HindcastError
@@ -72,7 +72,7 @@ def test_every_asset_tells_what_it_is_and_where_the_paper_has_it(definitions: dg
             continue
         assert spec.owners, name
         assert spec.code_version, name
-        if name not in NO_TABLE:
+        if name != "report":
             assert spec.metadata["dagster/column_schema"].columns, name
 
 
@@ -223,3 +223,22 @@ if __name__ == "__main__":
     SNAPSHOT.write_text(
         json.dumps(shape(build_definitions(load(data_root="unused"))), indent=1) + "\n", encoding="utf-8"
     )
+
+
+def test_what_a_manifest_counted_is_metadata_and_what_is_nested_deeper_is_not() -> None:
+    stats = {
+        "kept": 7, "clean": True, "sha": "ab", "nothing": None, "empty": {}, "dropped": {"bot": 2, "low_score": 5},
+        "rules": {"deep": {"x": 1}}, "funnel": [{"step": "markets", "markets": 4, "paper": {"markets": 7913}}],
+    }  # fmt: skip
+    shown = shell._counted(stats)
+    assert shown.keys() == {"kept", "clean", "sha", "dropped", "funnel"}
+    assert [record.data for record in shown["dropped"].records] == [
+        {"of": "low_score", "count": 5}, {"of": "bot", "count": 2},
+    ]  # fmt: skip
+    assert [record.data for record in shown["funnel"].records] == [{"step": "markets", "markets": 4}]
+
+
+def test_pictures_are_one_entry() -> None:
+    said = shell.pictures({"topic_mix": b"one", "reliability": b"two"}).value
+    assert said.count("data:image/png;base64,") == 2
+    assert "### topic mix" in said

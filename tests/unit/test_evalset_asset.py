@@ -68,7 +68,8 @@ def test_selection_twin_and_sweep_are_partitions(store, settings):
     publish_table(store.partition("market_prices", MONTH), PRICES.frame(points), PRICES, code_version="1")
     metadata = materialise(store, settings, "q", size=4, seed=2)
     assert metadata["warnings"].value == ["within_archive: no archive month is sealed: nothing can be searched."]
-    assert metadata["funnel"].value[-1]["markets"] == 4
+    assert metadata["funnel"].records[-1].data["markets"] == 4
+    assert sum(record.data["count"] for record in metadata["outcomes"].records) == 4
     seal_probe(store, dict.fromkeys(range(1, 13), "weak"), as_of="t0", at=T0)
     materialise(store, settings, "q-blind", twin_of="q")
     assert store.partition("eval_set", "q-blind").require().manifest.stats["config"]["blind"]

@@ -194,7 +194,7 @@ def test_the_first_run_makes_the_baselines_too(ready: Store, capsys: Any) -> Non
     assert (code, planned["done"], planned["pending"], planned["calls"]) == (0, 4, 2, None)
 
 
-@pytest.mark.parametrize("arm", ["zero_shot", "retrieval", "market_price"])
+@pytest.mark.parametrize("arm", ["zero_shot", "retrieval", "market_price", "scored"])
 def test_what_was_made_elsewhere_cannot_take_the_name_of_an_arm_of_ours(ready: Store, tmp_path: Path, arm: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("question,run,probability\n")

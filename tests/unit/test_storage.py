@@ -94,6 +94,22 @@ def test_a_pinned_version_outlives_rebuilds(store: Store) -> None:
     assert read_table(pinned, PRICES)["price"].to_list() == [0.1]
 
 
+@pytest.mark.parametrize("name", ["v-next", "v-2025", "v-1", "v-" + "0" * 31, "draft-1", "manifest", "ready-v-1", "con"])
+def test_no_name_that_a_key_may_have_hides_a_partition_or_what_it_pins(store: Store, name: str) -> None:
+    first = publish(store, 0.1)
+    for key in ((name,), (name, "x"), ("x", name)):
+        publish_table(store.partition("eval_set", *key), prices(0.1), PRICES, code_version="1", pins=[first.as_input])
+        assert key in store.sealed_keys("eval_set")
+        assert store.pinned("market_prices", ("2026-01",)) == {first.version}
+        store.partition("eval_set", *key).unseal()
+
+
+def test_a_name_that_looks_like_a_version_is_refused(store: Store) -> None:
+    for key in (("v-" + "0" * 32,), ("m", "v-" + "a" * 32)):
+        with pytest.raises(UsageError, match="choose another name"):
+            store.partition("eval_set", *key)
+
+
 def test_a_version_that_is_gone_is_said_to_be(store: Store) -> None:
     publish(store, 0.1)
     with pytest.raises(NotSealed, match="no longer"):
