@@ -103,7 +103,9 @@ def _pairs(given: Inputs, scored: pl.DataFrame, each: Comparison, treatment: str
         return paired(scored, each.a, each.b)
     if not (rows_of(scored, each.a).height and rows_of(scored, each.b).height):
         return scored.clear()
-    filled = pl.concat([with_missing_as_half(scored, given.questions, cell) for cell in (each.a, each.b)])
+    filled = pl.concat(
+        [with_missing_as_half(scored, given.questions, given.forecasts, cell) for cell in (each.a, each.b)]
+    )
     return paired(filled, each.a, each.b)
 
 

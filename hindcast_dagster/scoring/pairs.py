@@ -23,9 +23,9 @@ class Cell(NamedTuple):
         return f"{self.model}/{self.arm}"
 
 
-def rows_of(scored: pl.DataFrame, cell: Cell) -> pl.DataFrame:
-    """Return the scored forecasts of a cell."""
-    return scored.filter((pl.col("model") == cell.model) & (pl.col("arm") == cell.arm))
+def rows_of(frame: pl.DataFrame, cell: Cell) -> pl.DataFrame:
+    """Return the rows of a cell: of scored forecasts, or of any frame with the columns model and arm."""
+    return frame.filter((pl.col("model") == cell.model) & (pl.col("arm") == cell.arm))
 
 
 def paired(scored: pl.DataFrame, a: Cell, b: Cell) -> pl.DataFrame:
@@ -40,13 +40,18 @@ def paired(scored: pl.DataFrame, a: Cell, b: Cell) -> pl.DataFrame:
     return left.join(kept, on=keys, how="inner", suffix="_b").sort("question_id", "run")
 
 
-def with_missing_as_half(scored: pl.DataFrame, questions: pl.DataFrame, cell: Cell) -> pl.DataFrame:
-    """Return a cell with one row per question and run: a forecast that is not there counts as one half (No)."""
+def with_missing_as_half(
+    scored: pl.DataFrame, questions: pl.DataFrame, forecasts: pl.DataFrame, cell: Cell
+) -> pl.DataFrame:
+    """Return a cell with one row per question and run: a forecast that is not there counts as one half (No).
+
+    The runs are those that were asked (`forecasts`, contract FORECASTS), also one of which no reply could be read.
+    """
     mine = rows_of(scored, cell)
     facts = questions.select(
         pl.col("id").alias("question_id"), "event_id", (pl.col("outcome") == "Yes").cast(pl.Int64).alias("outcome")
     )
-    grid = facts.join(mine.select("run").unique(), how="cross")
+    grid = facts.join(rows_of(forecasts, cell).select("run").unique(), how="cross")
     probability = pl.col("prob_yes").fill_null(0.5)
     return (
         grid.join(mine.drop("event_id", "outcome"), on=["question_id", "run"], how="left")

@@ -181,6 +181,21 @@ def test_only_what_both_answered_is_compared_and_the_imputed_line_holds_all(stor
     assert half["value_b"] == pytest.approx((2 * 0.04 + 0.25 + 0.16) / 4)
 
 
+def test_a_run_of_which_nothing_could_be_read_is_imputed_and_not_left_out(store, settings):
+    """Dead trials count as one half under the stated imputation; dropping them would flatter the model."""
+    seal_questions(store, [question(n, outcome="Yes") for n in range(4)])
+    seal_forecasts(store, [forecast(n, 0.9, run=run) for run in (1, 2) for n in range(4)])
+    dead = [forecast(n, None, run=2, arm="retrieval") for n in range(4)]
+    seal_forecasts(store, [forecast(n, 0.9, arm="retrieval") for n in range(4)] + dead)
+    found = lines(*loaded(store, settings), compare.Comparison("x", A, B))
+    assert found[str(A), "brier", "question", "intersection"]["value_a"] == pytest.approx(0.01)
+    half = found[str(A), "brier", "question", "half"]
+    assert (half["pairs"], half["clusters"]) == (8, 4)
+    assert half["value_a"] == pytest.approx((0.01 + 0.25) / 2)
+    assert half["value_b"] == pytest.approx(0.01)
+    assert found[str(A), "accuracy", "question", "half"]["value_a"] == 0.5
+
+
 def test_legs_of_one_event_are_one_cluster(store, settings):
     rows = [question(n, outcome="Yes", event_id="e" if n < 30 else None) for n in range(40)]
     seal_questions(store, rows)
