@@ -69,7 +69,7 @@ def of_trace(record: TraceRecord, frozen: Frozen | None, facts: Mapping[str, Fac
     hide = (record.identity.archive_mode or "").endswith("/hide")
     for index, step in enumerate(record.steps):
         name = f"{index}:{step.name}"
-        if (cutoff := _cutoff(step)) is not None and not _before_or_at(cutoff, t0):
+        if _answered(step) and not _before_or_at(cutoff := step.detail.get("cutoff"), t0):
             yield _found(record, "cutoff_after_t0", name, None, f"The tool answered under {cutoff!r}, t0 is {t0}.")
         for seen in step.seen:
             for kind, detail in of_document(seen, facts.get(seen.key), t0, hide=hide):
@@ -121,8 +121,9 @@ def of_document(seen: Seen, fact: Facts | None, t0: int, *, hide: bool = False) 
         yield "trace_mismatch", f"The trace says {tuple(claimed)}, the corpus {tuple(fact)}."
 
 
-def _cutoff(step: Step) -> object:
-    return step.detail.get("cutoff") if step.kind in {"search", "lookup"} else None
+def _answered(step: Step) -> bool:
+    """Return whether a tool answered, so that it must name its cutoff: one that refused hands out nothing."""
+    return step.kind in {"search", "lookup"} and (step.detail.get("cutoff") is not None or bool(step.seen))
 
 
 def _before_or_at(cutoff: object, t0: int) -> bool:

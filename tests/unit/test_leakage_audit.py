@@ -11,7 +11,7 @@ from hindcast_dagster.clock import DAY, HOUR
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.forecast.forecaster import Seen
+from hindcast_dagster.forecast.forecaster import Seen, Step
 from hindcast_dagster.leakage import audit
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import NotSealed
@@ -112,6 +112,20 @@ def test_a_tool_that_answered_under_a_later_cutoff(honest, settings):
     assert found(honest, settings) == [
         ("cutoff_after_t0", 2, "0:search_database", None),
         ("cutoff_after_t0", 2, "1:search_database", None),
+    ]
+
+
+def test_a_tool_that_handed_out_documents_under_no_cutoff(honest, settings):
+    """A date that is missing is not a date that fits; a call that was refused has none and handed out nothing."""
+    bare, refused = (
+        world.search_step(world.BEFORE, cutoff=None),
+        world.search_step(cutoff=None, refused="UsageError: no"),
+    )
+    lookup = Step("lookup", "getpostcoreinfo", {"arguments": {}}, [Seen.of(world.BEFORE)])
+    world.write_trace(honest, world.trace_record([bare, refused, lookup], run=2))
+    assert found(honest, settings) == [
+        ("cutoff_after_t0", 2, "0:search_database", None),
+        ("cutoff_after_t0", 2, "2:getpostcoreinfo", None),
     ]
 
 
