@@ -5,6 +5,7 @@ spans at most 15 days. Nearly every failure of the CLOB is an empty 200, so empt
 price". The Data API ends a series with a settlement point (price 0 or 1, no resolution), which is not a price.
 """
 
+import math
 from typing import Any, Final, Literal, NamedTuple
 
 from hindcast_dagster import clock
@@ -87,7 +88,7 @@ def _point(at: Any, price: Any, step_s: int) -> Point | None:
     when, value = fields.number(at), fields.number(price)
     if when is None or value is None or not (clock.EARLIEST <= when < clock.LATEST and 0 <= value <= 1):
         return None
-    return Point(int(when), value, step_s)
+    return Point(math.ceil(when), value, step_s)  # up: a point within the second of t0 is later than t0
 
 
 def _clob_shape(value: Any) -> str | None:

@@ -127,6 +127,19 @@ def test_an_impossible_point_is_left_out(row: Any) -> None:
     assert read("clob", {"history": [row, {"t": JAN_15, "p": 0.5}]}, step_s=60) == [Point(JAN_15, 0.5, 60)]
 
 
+@pytest.mark.parametrize("route", ["clob", "data"])
+def test_a_fraction_of_a_second_after_t0_is_after_t0(route: Any) -> None:
+    """A5: flooring the instant of a point would let the second of t0 in."""
+    rows = [
+        {"t": at, "p": price} | {"timestamp": at, "price": price}
+        for at, price in ((JAN_15 - 0.5, 0.4), (JAN_15 + 0.5, 0.9))
+    ]
+    points = read(route, {"history": rows, "data": rows}, step_s=60)
+    found = price_at(series(*((point.at, point.price) for point in points)), T0)
+    assert found is not None
+    assert found.price == 0.4
+
+
 @pytest.mark.parametrize("body", [None, [], {}, {"history": None}, {"history": "x"}, {"history": {}}])
 def test_a_body_of_another_shape_has_no_points(body: Any) -> None:
     assert read("clob", body, step_s=60) == []
