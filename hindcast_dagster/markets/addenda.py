@@ -45,8 +45,18 @@ _NOTE: Final = re.compile(
     rf"(?:{'|'.join(_NOTES)})",
     re.IGNORECASE,
 )
-_TITLE: Final = re.compile(
+_STATE: Final = r"(?:this\s+market\s+(?:has\s+(?:been\s+)?|was\s+|is\s+)?)?(?:resolved|settled|closed)\b"
+_SIDE: Final = rf"\s*(?:to|as|:|{_DASH})?\s*{_QUOTE}?(?:yes|no)\b{_QUOTE}?"
+_BRACKETS: Final = re.compile(
     r"[(\[](?:[^)\]]{0,40}\b)?(?:resolved|resolution|closed|settled|ended|outcome|updated?)\b[^)\]]{0,80}[)\]]",
+    re.IGNORECASE,
+)
+_GAP: Final = r"[|:\-\u2013\u2014]"
+_EDGES: Final = re.compile(
+    # Before the question: "RESOLVED YES: Will ...".
+    rf"\A\W{{0,3}}{_STATE}(?:{_SIDE})?\s*(?:[|:]|{_DASH}\s)\s*"
+    # Behind it: "...? Resolved to Yes", "... - settled". A question may itself ask whether something is "settled?".
+    rf"|(?:(?<=[?.!])(?:\s|\*|{_GAP})*+|(?<!\s)\s++{_GAP}++\s*+){_STATE}(?:{_SIDE}[^\n?]{{0,80}})?[\s.!]*\Z",
     re.IGNORECASE,
 )
 
@@ -70,7 +80,9 @@ def split_rules(description: str) -> Split:
 
 
 def split_title(question: str) -> Split:
-    """Take a bracketed word on the outcome, such as "(resolved)", out of a question."""
-    notes = _TITLE.findall(question)
-    kept = _TITLE.sub("", question).replace("  ", " ").strip() if notes else question.strip()
+    """Take a word on the outcome, such as "(resolved)" or "RESOLVED YES:", out of a question."""
+    kept, notes = question, list[str]()
+    for remark in (_BRACKETS, _EDGES):
+        notes += (found.group().strip() for found in remark.finditer(kept))
+        kept = remark.sub("", kept).replace("  ", " ").strip() if notes else kept.strip()
     return Split(kept, "\n".join(notes))

@@ -84,6 +84,39 @@ def test_a_title_loses_its_word_on_the_outcome() -> None:
     assert split_title("Will X (the company) happen?").kept == "Will X (the company) happen?"
 
 
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Will X happen? Resolved to Yes", "Will X happen? RESOLVED", "Will X happen? - Resolved: No", "Will X happen?\u2014settled.",
+        "Will X happen? | Closed", "Will X happen? This market has been resolved to \u201cYes\u201d.",
+        "Will X happen? Resolved YES on February 3", "RESOLVED: Will X happen?", "Resolved to No - Will X happen?",
+        "[Resolved] Will X happen?", "**Settled YES: Will X happen?", "Will X happen? (resolved) Resolved No",
+    ],
+)  # fmt: skip
+def test_a_word_on_the_outcome_goes_wherever_it_stands(title: str) -> None:
+    found = split_title(title)
+    assert found.kept == "Will X happen?"
+    assert found.addenda
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Will the case be settled?", "Trump v. Slaughter: settled by June?", "Will the strait be closed?", "Closed-door talks in May?",
+        "Will it be decided? Settled before July?", "Final: Alcaraz vs. Sinner", "GTA VI: Update 2.0 in May?", "Who resolved it: X or Y?",
+    ],
+)  # fmt: skip
+def test_a_question_may_ask_about_such_words(title: str) -> None:
+    assert split_title(title) == (title, "")
+
+
+def test_the_real_titles_are_kept(shared: Path) -> None:
+    path = shared / "data/polymarket/resolved_markets_with_history_open.jsonl.gz"
+    with gzip.open(path, "rt") as lines:
+        cut = [record["question"] for record in map(json.loads, lines) if split_title(record["question"]).addenda]
+    assert cut == []
+
+
 def test_a_remark_in_the_middle_leaves_one_space() -> None:
     assert split_title("Will X (resolved) happen?").kept == "Will X happen?"
 
@@ -97,6 +130,10 @@ def test_a_remark_in_the_middle_leaves_one_space() -> None:
         ". ______" * 20_000,
         "this " * 50_000,
         "." + " \t" * 100_000,
+        "? " * 100_000,
+        "? - " * 50_000,
+        "?" + "-" * 200_000,
+        "a" + "  -" * 70_000,
     ],
 )
 def test_no_text_takes_long_to_read(text: str) -> None:
