@@ -102,9 +102,10 @@ def test_selection_effects_with_and_without(scored):
 
 def test_detective_and_recall_with_intervals(scored):
     store, _ = scored
-    kinds = ["document"] * 4 + ["planted_leak"] * 10 + ["planted_clean"] * 10
+    kinds = ["document"] * 7 + ["planted_leak"] * 10 + ["planted_clean"] * 10
+    told = {"document": "unknown", "planted_leak": "yes", "planted_clean": "no"}
     rows = [
-        {"kind": kind, "question_id": "q", "item": str(n), "verdict": "yes" if kind == "planted_leak" else "no"}
+        {"kind": kind, "question_id": "q", "item": str(n), "verdict": "no" if n < 4 else told[kind]}
         for n, kind in enumerate(kinds)
     ]
     table = DETECTIVE.frame(rows)
@@ -116,6 +117,7 @@ def test_detective_and_recall_with_intervals(scored):
     )
     said = section(draw(*scored))
     assert "1.00 0.72 … 1.00 1.00 0.72 … 1.00" in said, "recall and precision, each with its interval"
+    assert "second 4 3 0.0" in said, "what it did not answer clearly is counted, and not as clean"
     assert "2 1 1 0.25" in said
 
 

@@ -119,14 +119,15 @@ def _sides(
 def detectives(gathered: Gathered) -> Table:
     """Return what each leak detective flagged, and how it did at its own exam."""
     rows = [_detective(gathered, each) for each in gathered.leaks.detectives]
-    columns = ["Documents read", "Flagged %", "95 % interval", "Rationales read", "Rationales flagged %"]
+    columns = ["Documents read", "Unclear", "Flagged %", "95 % interval"]
+    columns += ["Rationales read", "Rationales unclear", "Rationales flagged %"]
     exam = ["Recall, planted", "Its interval", "Precision, planted", "Interval of precision"]
     return Table(
         "Leak detective: a second model re-reads",
         ["Model", *columns, *exam],
         [Group("", rows)],
         note="Flagged: the model says that a passage knows something of after t0. Recall and precision are on planted "
-        "passages, plain ones: an upper bound. What it did not answer clearly is in neither number.",
+        "passages, plain ones: an upper bound. Unclear: not answered clearly; in no share, and never clean.",
         texts=1,
         wide=True,
     )
@@ -137,9 +138,11 @@ def _detective(gathered: Gathered, found: dict[str, Any]) -> list[Field]:
     return [
         Field(name_of(gathered, found["model"])),
         count(documents["yes"] + documents["no"]),
+        count(documents["unknown"]),
         percent(documents["share"]),
         _interval(documents, "low", "high"),
         count(rationales["yes"] + rationales["no"]),
+        count(rationales["unknown"]),
         percent(rationales["share"]),
         number(exam["recall"], 2),
         _interval(exam, "recall_low", "recall_high"),
