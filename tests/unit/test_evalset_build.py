@@ -1,6 +1,7 @@
 """Building eval sets: t0, price, exclusions, base rates, pins, immutability, vintages, moving them."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from hindcast_dagster.errors import InputRefused, NotReady, UsageError
 from hindcast_dagster.evalset.build import build
 from hindcast_dagster.evalset.portable import export, import_file
 from hindcast_dagster.evalset.rates import Rates
+from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast.run import build as forecast
 from hindcast_dagster.markets.fetch import fetch
 from hindcast_dagster.questions.load import load
 from hindcast_dagster.questions.question import PROMPT_FIELDS, Question, ResolvedQuestion
@@ -25,6 +28,8 @@ from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store, open_store
 from hindcast_dagster.storage.tables import publish_table, read_table
+from tests.forecast_world import Script
+from tests.toy_archive import ToyArchive, document
 from tests.toy_polymarket import JAN_15, ToyPolymarket, condition, daily, serving
 
 FEB_10 = JAN_15 + 26 * DAY
@@ -63,7 +68,7 @@ def archive_month(store: Store, month: str, table: str = "submission_index") -> 
 def test_the_day_before_close_is_a_calendar_day_and_the_same_everywhere(
     toy: ToyPolymarket, store: Store, settings: Settings
 ) -> None:
-    """A6: close 2026-01-15T00:30Z. Retrieval, price, prompt and record use one t0: 2026-01-14T00:00Z."""
+    """A6: close 2026-01-15T00:30Z, so t0 is 2026-01-14T00:00Z, not 24 hours before the close."""
     close = JAN_15 + 30 * 60
     toy.add(1, [(JAN_15 - DAY, 0.4), (JAN_15 - DAY + 1, 0.9)], close=close)
     _, (question,) = made(toy, store, settings)
@@ -73,6 +78,34 @@ def test_the_day_before_close_is_a_calendar_day_and_the_same_everywhere(
     assert iso(row["t0"]) == "2026-01-14T00:00:00Z"
     assert row["t0"] == question.question.t0.epoch == policy.cutoff.epoch
     assert (question.question.price_at_t0, question.price_age_s) == (0.4, 0)
+
+
+@pytest.mark.parametrize(("archive_end", "t0"), [(None, JAN_15 - DAY), ("2026-01-10", JAN_15 - 5 * DAY)])
+def test_retrieval_price_prompt_and_record_stand_at_one_t0(
+    toy: ToyPolymarket, store: Store, settings: Settings, archive_end: str | None, t0: int
+) -> None:
+    """A6: close 2026-01-15T00:30Z, with and without a cap that is applied last."""
+    toy.add(1, [(t0 - HOUR, 0.3), (t0, 0.4), (t0 + 1, 0.9)], close=JAN_15 + 30 * 60)
+    made(toy, store, settings, archive_end=archive_end)
+    posts = [
+        document("before", t0 - 1, "rocket"),
+        document("at", t0, "CANARY"),
+        document("c", t0, "CANARY", link_id="before"),
+    ]
+    chat = Script()
+    forecast(
+        store, settings, arm="retrieval", model="scripted", eval_set="q", runs=1, chat=chat, archive=ToyArchive(posts)
+    )
+    row = read_table(store.partition("eval_set", "q").require(), EVAL_SET).row(0, named=True)
+    (trace,) = records.traces(store, "q")
+    prompts = "\n".join(message.content for _, messages, _ in chat.calls for message in messages)
+    asked = {step.detail["cutoff"] for step in trace.steps if step.kind in {"search", "lookup"}}
+    assert row["t0"] == trace.t0 == t0
+    assert asked == set(records.all_forecasts(store, "q")["t0"]) == {t0}
+    assert set(re.findall("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", prompts)) == {iso(t0)}
+    assert (row["price_at_t0"], row["t0"] - row["price_age_s"]) == (0.4, t0)
+    assert trace.forecast.trace.documents() == {"t3_before"}
+    assert "CANARY" not in prompts
 
 
 @pytest.mark.parametrize(
@@ -306,6 +339,22 @@ def test_what_is_built_later_changes_no_eval_set(toy: ToyPolymarket, store: Stor
     assert load(store, "q") == questions
     pin = next(pin for pin in before.pins if pin.table == "markets")
     assert store.partition("markets", "2026-01").at_version(pin.version).manifest.rows == 1  # the old snapshot is kept
+
+
+def test_a_revised_outcome_is_scored_in_a_new_set_and_a_void_one_in_none(
+    toy: ToyPolymarket, store: Store, settings: Settings
+) -> None:
+    """E12: the old set keeps the outcome that its scores were made with."""
+    toy.add(1)
+    toy.add(2)
+    made(toy, store, settings)
+    toy.rows[0]["outcomePrices"] = '["0", "1"]'
+    toy.rows[1]["outcomePrices"] = '["0.5", "0.5"]'
+    fetch(store, settings)
+    revised = build(store, settings, name="revised", policy="day_before_close")
+    assert [(each.question.id, each.outcome) for each in load(store, "revised")] == [(condition(1), "No")]
+    assert revised.stats["excluded"] == {"void_50_50": 1}
+    assert [each.outcome for each in load(store, "q")] == ["Yes", "Yes"]
 
 
 def test_a_known_name_with_another_configuration_is_refused(
