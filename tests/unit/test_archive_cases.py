@@ -7,13 +7,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
 from hindcast_dagster.archive import ranking, table
 from hindcast_dagster.archive.predicate import NOTHING, literal, one_of
 from hindcast_dagster.archive.protocol import Filters
-from hindcast_dagster.errors import UsageError
+from hindcast_dagster.errors import InputRefused, UsageError
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import open_store
 from tests.archive_world import ToyEmbedder, seal, use
@@ -229,6 +230,17 @@ def test_an_index_that_loses_rows_is_not_believed(big, monkeypatch):
 
     monkeypatch.setattr(month.table, "nearest", losing)
     assert len(archive.at(T0).search_database("word3").hits) == 20
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.int32(), pa.timestamp("s", tz="UTC")], ids=str)
+def test_a_table_whose_times_are_no_int64_is_refused(tmp_path, kind):
+    """As text '999999999' is later than '1769817600', and zones have shifted predicates: the schema decides on opening."""
+    import lancedb
+
+    times = pa.array([T0 - 1], pa.int64()).cast(pa.int32() if kind == pa.int32() else pa.int64()).cast(kind)
+    lancedb.connect(tmp_path / table.FOLDER).create_table(table.TABLE, pa.table({"row": [0], "created_at": times}))
+    with pytest.raises(InputRefused, match="created_at is not int64"):
+        table.LanceTable(tmp_path, version=1).nearest([1.0], "true", k=1, exact=True)
 
 
 def test_the_predicate_of_this_lancedb_is_tested_before_a_table_is_read(monkeypatch):

