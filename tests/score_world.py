@@ -101,11 +101,13 @@ def seal_forecasts(store: Store, rows: list[dict[str, Any]], *, name: str = "sma
     publish_table(store.partition(table, *key), frame, FORECASTS, code_version="test", stats=stats)
 
 
-def journal(store: Store, rows: list[dict[str, Any]], *, seen: Callable[[dict[str, Any]], list[Seen]]) -> None:
-    """Write the traces behind sealed rows: one search step with the documents that `seen` names."""
+def journal(
+    store: Store, rows: list[dict[str, Any]], *, seen: Callable[[dict[str, Any]], list[Seen]], query: str = "q"
+) -> None:
+    """Write the traces behind sealed rows: one search for `query` with the documents that `seen` names."""
     for row in rows:
         values = {name: row[name] for name in ("prob_yes", "status", "stop_reason", "evidence_quality", "prior_yes")}
-        step = Step("search", "search_database", {"query": "q", "cutoff": row["t0"]}, seen(row))
+        step = Step("search", "search_database", {"query": query, "cutoff": row["t0"]}, seen(row))
         given = Forecast(**values, rationale=row.get("rationale", RATIONALE), trace=Trace([step]))
         record = TraceRecord(row["forecast_id"], row["eval_set"], identity_of(row), given, None, T0)
         home = journal_of(store, arm=row["arm"], model=row["model"], eval_set=row["eval_set"])

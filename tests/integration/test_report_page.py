@@ -36,6 +36,7 @@ from tests.score_world import (
 CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">{{ 7*7 }}'
 CANARY = "canary-of-a-post-7f3a"
+HANDLE = "handle-of-an-author-7f3a"
 NAME = "small"
 
 
@@ -86,7 +87,12 @@ def models(rows):
 def seal_models(store, rows):
     for made in models(rows):
         seal_forecasts(store, [{k: v for k, v in row.items() if k != "rationale"} for row in made])
-        journal(store, [row | {"rationale": f"{HOSTILE} {CANARY}"} for row in made], seen=seen_by)
+        journal(
+            store,
+            [row | {"rationale": f"{HOSTILE} {CANARY}"} for row in made],
+            seen=seen_by,
+            query=f"{CANARY} {HANDLE}",
+        )
 
 
 @pytest.fixture(scope="module")
@@ -493,7 +499,7 @@ def test_the_bundle_holds_no_text_of_a_post_a_market_or_a_model(world):
     texts |= {name: data.decode() for name, data in files.items() if not name.endswith(".parquet")}
     assert len(texts) > 8
     for name, text in texts.items():
-        for word in (CANARY, "pwned", "aardvark", "zebra", "Resolves Yes if"):
+        for word in (CANARY, HANDLE, "pwned", "aardvark", "zebra", "Resolves Yes if"):
             assert word not in text, name
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from hindcast_dagster.cli import main
+from hindcast_dagster.cli.demo_pipeline import instance
 from hindcast_dagster.contracts.questions import EVAL_SET
-from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.errors import InputRefused, UsageError
 from hindcast_dagster.forecast.run import build
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage import timings
@@ -73,6 +74,20 @@ def test_reregister_tells_a_fresh_instance_once(
     assert first["registered"] == {"eval_set": 1, "market_prices": 1}
     assert first["dagster_home"] == str(tmp_path / "home")
     assert second["registered"] == {}
+
+
+def test_a_history_that_would_be_lost_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without DAGSTER_HOME Dagster's history lies in a folder that it deletes; a relative one moves with the shell."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", "history")
+    with pytest.raises(UsageError, match="absolute path"):
+        instance()
+    monkeypatch.delenv("DAGSTER_HOME")
+    with instance() as found:
+        assert found.root_directory == str(tmp_path / ".dagster_home")
+        assert not found.is_ephemeral
+        assert not found.telemetry_enabled
+    assert "export DAGSTER_HOME := $(CURDIR)/" in (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
 
 
 class TestGc:
