@@ -12,9 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hindcast_dagster.errors import UsageError
+from hindcast_dagster.errors import InputRefused, UsageError
 from hindcast_dagster.scoring.sql_errors import sentence
-from hindcast_dagster.storage.store import Sealed, Store
+from hindcast_dagster.storage.store import NotSealed, Sealed, Store
 
 DATA: Final = "data"
 CONFIG: Final = {
@@ -50,7 +50,7 @@ def run(store: Store, query: str, *, limit: int = 200) -> Answer:
     """
     import duckdb
 
-    found = views(store)
+    found = views(store, query)
     with duckdb.connect(":memory:", config=dict(CONFIG)) as connection:
         try:
             _refuse_other_statements(duckdb.extract_statements(query))
@@ -72,7 +72,7 @@ def _refuse_other_statements(statements: Sequence[Any]) -> None:
 
 def _whole(name: str, parts: list[Part], query: str) -> bool:
     """Tell whether every file of a view is there; raise what is wrong with them when the query names the view."""
-    if re.search(rf"\b{re.escape(name)}\b", query, re.IGNORECASE):
+    if _names(query, re.escape(name)):
         for sealed, file in parts:
             sealed.file(file)
     return all((sealed.path / file).exists() for sealed, file in parts)
@@ -93,18 +93,34 @@ def _make_views(connection: Any, found: dict[str, list[Part]]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def views(store: Store) -> dict[str, list[Part]]:
-    """Return what each view reads: `<table>` for its rows, `<table>_<file>` for further files of its partitions."""
+def views(store: Store, query: str) -> dict[str, list[Part]]:
+    """Return what each view reads: `<table>` for its rows, `<table>_<file>` for further files of its partitions.
+
+    A table with a manifest that cannot be read is left out as a whole; raises when the query names it.
+    """
     found: dict[str, list[Part]] = {}
     for table in store.tables():
-        for key in store.sealed_keys(table):
-            sealed = store.partition(table, *key).require()
-            for file in sealed.manifest.files:
-                path = Path(file.path)
-                if path.suffix == ".parquet" and len(path.parts) == 1:
-                    name = table if path.stem == DATA else f"{table}_{path.stem}"
-                    found.setdefault(name, []).append((sealed, file.path))
+        try:
+            parts = [_files(store.partition(table, *key).require()) for key in store.sealed_keys(table)]
+        except (NotSealed, InputRefused):
+            if _names(query, rf"{re.escape(table)}(?:_\w+)?"):
+                raise
+            continue
+        for sealed, files in parts:
+            for path in files:
+                name = table if path.stem == DATA else f"{table}_{path.stem}"
+                found.setdefault(name, []).append((sealed, str(path)))
     return found
+
+
+def _files(sealed: Sealed) -> tuple[Sealed, list[Path]]:
+    """Return a partition with the names of its own Parquet files."""
+    paths = [Path(file.path) for file in sealed.manifest.files]
+    return sealed, [path for path in paths if path.suffix == ".parquet" and len(path.parts) == 1]
+
+
+def _names(query: str, pattern: str) -> bool:
+    return re.search(rf"\b{pattern}\b", query, re.IGNORECASE) is not None
 
 
 def _keys(sealed: Sealed) -> str:

@@ -54,6 +54,17 @@ def test_content_that_parquet_reads_but_nobody_sealed_is_refused(store):
     assert read_table(partition.require(), PRICES)["price"].to_list() == [0.5]
 
 
+def test_a_manifest_that_cannot_be_read_stops_only_the_queries_that_name_its_table(store):
+    publish(store, 0.5)
+    folder = store.root / "tables" / "leak_audit" / "e"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{")
+    assert query.run(store, "select price from market_prices").rows == [(0.5,)]
+    for table in ("leak_audit", "LEAK_AUDIT", '"leak_audit_more"'):
+        with pytest.raises(InputRefused, match="leak_audit"):
+            query.run(store, f"select * from {table}")
+
+
 def test_a_file_is_read_once_for_its_hash_until_it_changes(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("a")
