@@ -94,7 +94,9 @@ def test_a_pinned_version_outlives_rebuilds(store: Store) -> None:
     assert read_table(pinned, PRICES)["price"].to_list() == [0.1]
 
 
-@pytest.mark.parametrize("name", ["v-next", "v-2025", "v-1", "v-" + "0" * 31, "draft-1", "manifest", "ready-v-1", "con"])
+@pytest.mark.parametrize(
+    "name", ["v-next", "v-2025", "v-1", "v-" + "0" * 31, "draft-1", "manifest", "ready-v-1", "con"]
+)
 def test_no_name_that_a_key_may_have_hides_a_partition_or_what_it_pins(store: Store, name: str) -> None:
     first = publish(store, 0.1)
     for key in ((name,), (name, "x"), ("x", name)):
