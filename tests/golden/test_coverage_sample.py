@@ -91,8 +91,11 @@ class Knowing:
         pass
 
 
-def made(root):
-    """Return the sample world, its posts, and a store with its resolved markets, their prices and their probes."""
+def made(root, *, knowing=Knowing, mark=""):
+    """Return the sample world, its posts, and a store with its resolved markets, their prices and their probes.
+
+    `mark` is what a judge other than `Knowing` ends its queries with.
+    """
     world = generate(months=MONTHS)
     store = open_store(root)
     by_month = {}
@@ -114,9 +117,11 @@ def made(root):
     kept = {post.key: post for posts in world.posts.values() for post in posts if post.fate == "kept"}
     posts = [shown(post) for post in kept.values() if post.kind == "submission"]
     planted = {one.question: {*one.before, *one.between, *one.after, *one.late_text} for one in world.planted}
-    archive = ToyArchive(posts, distance=lambda query, post: 0.1 if post.key in planted[query] else 0.9)
+    archive = ToyArchive(
+        posts, distance=lambda query, post: 0.1 if post.key in planted[query.removesuffix(mark)] else 0.9
+    )
     settings = load(data_root=str(store.root), coverage=STORY)
-    judge = LlmJudge(Knowing(world, posts), settings.coverage)
+    judge = LlmJudge(knowing(world, posts), settings.coverage)
     for month in by_month:
         for as_of in ("close", "t0"):
             probe.build(store, settings, month=month, judge=judge, as_of=as_of, archive=archive)
