@@ -20,7 +20,7 @@ from hindcast_dagster.archive.protocol import (
     SearchAnswer,
 )
 from hindcast_dagster.clock import Cutoff
-from hindcast_dagster.errors import HindcastError
+from hindcast_dagster.errors import HindcastError, UsageError
 from hindcast_dagster.forecast.forecaster import Seen, Step, Trace
 from hindcast_dagster.llm.protocol import ChatModel, Completion, Decoding, Message
 
@@ -137,10 +137,27 @@ class TracedModel:
 
 
 class TracedView:
-    """An archive view whose answers are recorded: every query, filter, note and document that it hands out."""
+    """An archive view whose answers are recorded: every query, filter, note and document that it hands out.
+
+    It answers one forecast and nobody else. An arm that kept the view of another question would read under that
+    question's t0, and what it saw would stand in no trace that the audit holds against the right one.
+    """
 
     def __init__(self, view: ArchiveView, trace: Trace) -> None:
-        self._view, self._trace = view, trace
+        self._view, self._trace, self._over = view, trace, False
+
+    def end(self) -> None:
+        """Refuse every question from now on: the forecast is made."""
+        self._over = True
+
+    def _refuse_others(self) -> None:
+        """Raise `UsageError` for a forecast that is over, or for another one than that at work; in no trace."""
+        at_work = _TRACE.get()
+        if self._over or (at_work is not None and at_work is not self._trace):
+            raise UsageError(
+                f"This view stands at {self.cutoff.iso} for a question of its own: ask the view that this forecast was "
+                "given, and keep none from one forecast to the next."
+            )
 
     @property
     def cutoff(self) -> Cutoff:
@@ -160,6 +177,7 @@ class TracedView:
         self, queries: Sequence[str], *, k: int = DEFAULT_K, filters: Filters = NO_FILTERS
     ) -> list[SearchAnswer]:
         """See `ArchiveView`. One step per query."""
+        self._refuse_others()
         asked = {"k": k, "filters": _asked(filters)}
         try:
             answers = self._view.search_many(queries, k=k, filters=filters)
@@ -226,6 +244,7 @@ class TracedView:
         )
 
     def _lookup(self, name: str, call: Callable[[], LookupAnswer], **arguments: Any) -> LookupAnswer:
+        self._refuse_others()
         try:
             answer = call()
         except HindcastError as error:

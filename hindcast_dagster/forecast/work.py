@@ -8,18 +8,22 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 from hindcast_dagster import clock
+from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.errors import CutoffViolation, NotReady, UsageError
+from hindcast_dagster.forecast import rows
 from hindcast_dagster.forecast.forecaster import Forecast, Trace
 from hindcast_dagster.forecast.job import Job, Unit
 from hindcast_dagster.forecast.money import Purse, cost_of
 from hindcast_dagster.forecast.records import TraceRecord, to_record
 from hindcast_dagster.forecast.tracing import TracedView, recording
+from hindcast_dagster.storage.journal import Journal
 
 Progress = Callable[[int, int, str], None]
+_T = TypeVar("_T")
 
 HOPELESS: Final = 3
 """When the first so many forecasts all fail, the arm is broken and the work stops."""
@@ -63,8 +67,9 @@ class Work:
         forecast = await forecast_once(self.job, unit)
         cost = cost_of(forecast, self.purse.price)
         self.purse.settle(cost)
-        record = TraceRecord(unit.identity.forecast_id, self.job.eval_set, unit.identity, forecast, cost, clock.now())
-        await _to_the_end(asyncio.to_thread(self.job.journal.write, record.forecast_id, to_record(record)))
+        made = TraceRecord(unit.identity.forecast_id, self.job.eval_set, unit.identity, forecast, cost, clock.now())
+        record = await _to_the_end(asyncio.to_thread(_written, self.job.journal, made))
+        forecast = record.forecast
         self.job.done[record.forecast_id] = record
         self.finished += 1
         self.failed += forecast.status == "failed"
@@ -83,36 +88,62 @@ async def forecast_once(job: Job, unit: Unit) -> Forecast:
     view = TracedView(job.view(unit.question), trace)
     try:
         with recording(trace):
-            made = _checked(await _asked(job.arm.forecast, unit, view))
+            return _own(await _asked(job.arm.forecast, unit, view), trace)
     except (NotReady, CutoffViolation):
         raise
-    except Exception as error:  # noqa: BLE001 - an arm is foreign code; its error costs one forecast
-        made = Forecast(prob_yes=None, status="failed", extra={"error": f"{type(error).__name__}: {error}"})
-    trace.steps.extend(made.trace.steps)
-    made.trace = trace
-    return made
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an arm is foreign code; its error costs one forecast
+        return _failed(error, trace)
+    finally:
+        view.end()
 
 
 async def _asked(forecast: Callable[..., Any], unit: Unit, view: TracedView) -> Any:
     """Call an arm, sync or async; a sync one runs in a thread so that it holds nobody up."""
     if inspect.iscoroutinefunction(forecast):
         return await forecast(unit.question, view, run=unit.run)
-    made = await asyncio.to_thread(forecast, unit.question, view, run=unit.run)
+
+    def called() -> Any:
+        try:
+            return forecast(unit.question, view, run=unit.run)
+        except StopIteration as error:  # a future cannot hold one: whoever waits for it would wait for ever
+            raise RuntimeError("StopIteration") from error
+
+    made = await asyncio.to_thread(called)
     return await made if inspect.isawaitable(made) else made
 
 
-def _checked(made: object) -> Forecast:
+def _own(made: object, trace: Trace) -> Forecast:
+    """Return what an arm made as a forecast of its own: an arm may hand out one object twice, or change it later."""
     if not isinstance(made, Forecast):
         raise UsageError(f"An arm must return a Forecast, found {type(made).__name__}.")
-    json.dumps([made.extra, made.rationale], allow_nan=False)  # what the journal cannot hold fails here
-    return made
+    steps = [] if made.trace is trace else made.trace.steps
+    return replace(made, trace=Trace([*trace.steps, *steps]))
 
 
-async def _to_the_end(writing: Coroutine[Any, Any, None]) -> None:
+def _failed(error: BaseException, trace: Trace) -> Forecast:
+    said = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+    return Forecast(prob_yes=None, status="failed", extra={"error": said}, trace=trace)
+
+
+def _written(journal: Journal, record: TraceRecord) -> TraceRecord:
+    """Journal a forecast and return it; one that journal or table cannot hold becomes a failed one that says why not.
+
+    Whatever an arm puts in it must not end the work of the others now, nor the sealing of them all later.
+    """
+    try:
+        json.dumps(to_record(record), allow_nan=False, ensure_ascii=False).encode()
+        FORECASTS.frame([rows.row(record)])
+    except Exception as error:  # noqa: BLE001 - values of foreign code
+        record = replace(record, forecast=_failed(error, Trace()))
+    journal.write(record.forecast_id, to_record(record))
+    return record
+
+
+async def _to_the_end(writing: Coroutine[Any, Any, _T]) -> _T:
     """Wait for the disk without holding the loop; what is finished is written even when the work ends meanwhile."""
     task = asyncio.create_task(writing)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await task
         raise

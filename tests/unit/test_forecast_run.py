@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,9 +12,9 @@ import pytest
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.errors import CutoffViolation, InputRefused, Unreachable, UsageError
 from hindcast_dagster.forecast import records
-from hindcast_dagster.forecast.forecaster import Forecast
+from hindcast_dagster.forecast.forecaster import Forecast, Step, Trace
 from hindcast_dagster.forecast.run import build, plan
-from hindcast_dagster.settings import Settings
+from hindcast_dagster.settings import Settings, load
 from hindcast_dagster.storage.store import NotSealed, Store
 from hindcast_dagster.storage.tables import read_table
 from tests.forecast_world import T0, Script, archive, question, seal_eval_set
@@ -99,6 +100,85 @@ class Wrong(Sync):
         return 0.5
 
 
+class Keeper(Sync):
+    """Takes the view of the first question for that of all: an honest mistake, and a leak where t0s differ."""
+
+    arm, uses_archive = "keeper", True
+    kept: Any = None
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        self.kept = self.kept or archive
+        self.kept.search_database(question.text)
+        return Forecast(prob_yes=0.5)
+
+
+class Crossed(Sync):
+    """Two forecasts at once; each asks the view of the other."""
+
+    arm, uses_archive = "crossed", True
+
+    def __init__(self) -> None:
+        self.views: dict[str, Any] = {}
+        self.both = asyncio.Barrier(2)
+
+    async def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:  # type: ignore[override]
+        self.views[question.id] = archive
+        await self.both.wait()
+        other = next(view for known, view in self.views.items() if known != question.id)
+        with pytest.raises(UsageError, match="of its own"):
+            await asyncio.to_thread(other.search_database, question.text)
+        archive.search_database(question.text)
+        return Forecast(prob_yes=0.5)
+
+
+class Foreign(Sync):
+    """Does to question 2 what foreign code may do; the others are answered."""
+
+    arm = "foreign"
+    does: Any = None
+    once = Forecast(prob_yes=0.5)
+
+    def forecast(self, question: Any, archive: Any, *, run: int) -> Forecast:
+        return Foreign.does() if int(question.id, 16) == 2 else self.once  # type: ignore[no-any-return]
+
+
+def _changed(**values: Any) -> Forecast:
+    made = Forecast(prob_yes=0.5)
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def _recurses(depth: int = 0) -> Forecast:
+    return _recurses(depth + 1)
+
+
+def _step(**detail: Any) -> Forecast:
+    return Forecast(prob_yes=0.5, trace=Trace([Step(kind="note", name="own", detail=detail)]))
+
+
+FOREIGN = {
+    "exits": lambda: sys.exit(0),
+    "stops": lambda: next(iter(())),
+    "recurses": _recurses,
+    "nothing": lambda: None,
+    "number": lambda: 0.5,
+    "changed to 7": lambda: _changed(prob_yes=7),
+    "changed to nan": lambda: _changed(prob_yes=float("nan")),
+    "changed status": lambda: _changed(status="unparsed"),
+    "unknown status": lambda: Forecast(prob_yes=None, status="perhaps"),  # type: ignore[arg-type]
+    "text for a number": lambda: Forecast(prob_yes=0.5, confidence="high"),  # type: ignore[arg-type]
+    "nan": lambda: Forecast(prob_yes=0.5, yes_score=float("nan")),
+    "unknown word": lambda: Forecast(prob_yes=0.5, evidence_quality="great"),
+    "too large": lambda: Forecast(prob_yes=0.5, rounds=2**70),
+    "half a character": lambda: Forecast(prob_yes=0.5, rationale="\ud800"),
+    "half a character of a step": lambda: _step(query="\udfff"),
+    "no JSON": lambda: Forecast(prob_yes=0.5, extra={"own": object()}),
+    "no JSON in a step": lambda: _step(own={1, 2}),
+    "an error with half a character": lambda: (_ for _ in ()).throw(ValueError("\ud800")),
+}  # fmt: skip
+
+
 class Queued(Sync):
     """Question 1 finishes while the only writer thread is busy; then question 2 ends the work; the others hang."""
 
@@ -126,6 +206,25 @@ def test_a_finished_forecast_whose_write_still_waits_survives_the_end_of_the_wor
         run(asked, arm=f"{HERE}:Queued", model="none", runs=1)
     journal = records.journal_of(asked["store"], arm="queued", model="none", eval_set="small")
     assert [record.question_id for record in records.records_in(journal)] == [question(1).id]
+
+
+@pytest.mark.parametrize("does", FOREIGN)
+def test_what_foreign_code_does_costs_its_own_forecast_only(asked: dict[str, Any], does: str) -> None:
+    Foreign.does = FOREIGN[does]
+    manifest = run(asked, arm=f"{HERE}:Foreign", model="none", runs=1)
+    assert manifest.stats["statuses"] == {"failed": 1, "ok": 3}
+    assert run(asked, arm=f"{HERE}:Foreign", model="none", runs=1).without_time() == manifest.without_time()
+    assert all(record.trace.steps == [] for record in [Foreign.once]), "one object for all keeps no trace of any"
+
+
+def test_a_view_answers_only_the_forecast_that_it_was_given_to(asked: dict[str, Any]) -> None:
+    one_by_one = asked | {"settings": load(data_root=str(asked["store"].root), llm={"concurrency": 1})}
+    made = run(one_by_one, arm=f"{HERE}:Keeper", model="none", runs=1, archive=archive())
+    assert made.stats["statuses"] == {"failed": 3, "ok": 1}
+    assert run(asked, arm=f"{HERE}:Crossed", model="none", runs=1, archive=archive()).stats["statuses"] == {"ok": 4}
+    for record in records.traces(asked["store"], asked["eval_set"]):
+        if record.arm == "crossed":
+            assert [step.detail["query"] for step in record.steps] == [question(int(record.question_id, 16)).text]
 
 
 def test_every_forecast_is_asked_once_and_sealed(asked: dict[str, Any]) -> None:
