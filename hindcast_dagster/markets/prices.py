@@ -27,7 +27,7 @@ from hindcast_dagster.storage.tables import read_table, write_table
 
 TABLE: Final = "market_prices"
 SERIES_FILE: Final = "series.parquet"
-CODE_VERSION: Final = "market_prices/1"
+CODE_VERSION: Final = "market_prices/2"
 NO_SAMPLE: Final = 3  # markets of a month whose No side is asked for too
 NO_TOLERANCE: Final = 0.02
 

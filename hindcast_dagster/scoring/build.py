@@ -15,7 +15,7 @@ from hindcast_dagster.storage.manifest import Check, Manifest
 from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import publish_table, read_table, write_table
 
-CODE: Final = "scoring/1"
+CODE: Final = "scoring/2"
 """Rises when the meaning of a score changes."""
 SANE: Final = "market_beats_a_coin"
 BASELINE_ARMS: Final = (MARKET, "constant_half", "base_rate")
