@@ -27,6 +27,7 @@ _LITERALS: Final[dict[str, Any]] = {
     "True": True,
     "False": False,
 }
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
@@ -62,10 +63,32 @@ def read_object(text: str, start: int) -> Read:
     """Return the object that begins at `text[start]`, which is `{`. Raises `Malformed` or `Truncated`."""
     try:
         value, end = _STRICT.raw_decode(text, start)
-        return Read(value, end, repaired=False)
+        return Read(_whole(value, escaped="\\u" in text), end, repaired=False)
     except (ValueError, RecursionError):
         reader = _Reader(text, start)
-        return Read(reader.object(0), reader.at, repaired=True)
+        value = reader.object(0)
+        return Read(_whole(value, escaped="\\u" in text), reader.at, repaired=True)
+
+
+def whole(text: str) -> str:
+    """Return a text with characters only: halves of one that JSON can escape are joined, or replaced when alone.
+
+    Half a character can be neither stored nor printed nor sent, so it goes where a reply is read.
+    """
+    if _HALVES.search(text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _whole(value: Any, *, escaped: bool) -> Any:
+    """Return a JSON value with whole texts; without an escape in the reply it is returned as it is."""
+    if not escaped:
+        return value
+    if isinstance(value, dict):
+        return merged([(whole(key), _whole(each, escaped=True)) for key, each in value.items()])
+    if isinstance(value, list):
+        return [_whole(each, escaped=True) for each in value]
+    return whole(value) if isinstance(value, str) else value
 
 
 class _Reader:

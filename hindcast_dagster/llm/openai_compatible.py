@@ -9,19 +9,28 @@ import json
 import os
 import ssl
 import time
+from collections.abc import AsyncIterator
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
 from hindcast_dagster.llm import tokens
+from hindcast_dagster.llm.lenient import whole
 from hindcast_dagster.llm.model import Reply, TryAgain
+from hindcast_dagster.llm.parse import integer
 from hindcast_dagster.llm.protocol import Decoding, Message
 from hindcast_dagster.llm.roster import Entry
 
 KEY_VARIABLE: Final = "HINDCAST_LLM_KEY"
 """Holds the API key where the roster entry names no variable of its own."""
 _NO_KEY: Final = "none"
+MAX_BYTES: Final = 16 * 2**20
+"""Of one reply; no budget of ours lets a model write that much."""
+MAX_PACKED: Final = 2**18
+"""Of one compressed reply: what unpacks to a thousand times its size must not fill the memory either."""
+_MAX_TOKENS: Final = 2**40
+_MAX_WORD: Final = 200
 _OVERLOADED: Final = frozenset({429, 503, 529})
 _MAY_PASS: Final = frozenset({408, 409, 425, 429})
 
@@ -47,7 +56,12 @@ class OpenAITransport:
             timeout=None,
             organization="",
             project="",
-            http_client=openai.DefaultAsyncHttpxClient(timeout=None, **_connection(self._base_url)),
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=None,
+                follow_redirects=False,  # prompts go to the server that was named and to no other
+                event_hooks={"response": [_bounded]},
+                **_connection(self._base_url),
+            ),
         )
 
     async def send(self, messages: list[Message], decoding: Decoding, schema: dict[str, Any] | None) -> Reply:
@@ -64,6 +78,8 @@ class OpenAITransport:
             said = _said(error.response).replace(self._key, "[key]")
             raise _refusal(error.status_code, said, _retry_after(error.response.headers)) from None
         except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, InputRefused):
+                raise error.__cause__ from None
             raise TryAgain(f"{_shown(self._base_url)} is not reachable: {error.__cause__ or error}") from error
         return _reply(response.content, response.status_code)
 
@@ -114,7 +130,29 @@ def _connection(base_url: str) -> dict[str, Any]:
     """Return the client's options: without TLS the certificates of the world are not read, and nothing leads to TLS."""
     if urlsplit(base_url).scheme == "https":
         return {}
-    return {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "follow_redirects": False}
+    return {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
+
+
+async def _bounded(response: Any) -> None:
+    """Let no server fill the memory: a body that is too large is refused while it is read."""
+    import httpx2
+
+    limit = MAX_PACKED if response.headers.get("content-encoding") else MAX_BYTES
+    inner = response.stream
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in inner:
+                size += len(part)
+                if size > limit:
+                    raise InputRefused(f"The server's reply is larger than {limit} bytes.")
+                yield part
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    response.stream = Bounded()
 
 
 def _checked(base_url: str) -> str:
@@ -154,9 +192,9 @@ def _said(response: Any) -> str:
         document = json.loads(text)
         inner = document.get("error", document)
         text = inner.get("message", text) if isinstance(inner, dict) else str(inner)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         pass
-    return " ".join(str(text).split())[:300] or "no reason given"
+    return " ".join(whole(str(text)).split())[:300] or "no reason given"
 
 
 def _retry_after(headers: Any) -> float | None:
@@ -177,20 +215,36 @@ def _reply(content: bytes, status: int) -> Reply:
     """Read a chat completion. Raises `TryAgain` for a cut body and `InputRefused` for another document."""
     try:
         document = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TryAgain(f"HTTP {status} with a body that is not JSON") from error
     try:
         choice = document["choices"][0]
         message, usage = choice["message"], document.get("usage") or {}
         details = usage.get("prompt_tokens_details") or {}
         return Reply(
-            text=message.get("content") or "",
-            reasoning=message.get("reasoning") or message.get("reasoning_content") or "",
-            finish_reason=choice.get("finish_reason"),
-            tokens_in=int(usage.get("prompt_tokens") or 0),
-            tokens_out=int(usage.get("completion_tokens") or 0),
-            tokens_cached=int(details.get("cached_tokens") or 0),
-            revision=document.get("system_fingerprint") or None,
+            text=_text(message.get("content")),
+            reasoning=_text(message.get("reasoning") or message.get("reasoning_content")),
+            finish_reason=_word(choice.get("finish_reason")),
+            tokens_in=_tokens(usage.get("prompt_tokens")),
+            tokens_out=_tokens(usage.get("completion_tokens")),
+            tokens_cached=_tokens(details.get("cached_tokens")),
+            revision=_word(document.get("system_fingerprint")),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputRefused(f"The server's reply is not a chat completion: {content[:200]!r}.") from error
+
+
+def _text(value: object) -> str:
+    """Return a text without halves of characters. Raises `TypeError` for anything but a text or nothing."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} for a text")
+    return whole(value or "")
+
+
+def _word(value: object) -> str | None:
+    return whole(value)[:_MAX_WORD] if isinstance(value, str) and value else None
+
+
+def _tokens(value: object) -> int:
+    """Return a count of tokens: money is paid and refunded by it, so what is none counts as not told."""
+    return integer(value, 0, _MAX_TOKENS) or 0

@@ -246,3 +246,21 @@ def test_a_single_object_by_its_keys() -> None:
     assert parse.single_object('{"queries": ["a"]} {"note": 1}', having=("queries",)) == {"queries": ["a"]}
     assert isinstance(parse.single_object('{"queries": ["a"]} {"queries": ["b"]}', having=("queries",)), Refusal)
     assert parse.single_object('{"any": 1}') == {"any": 1}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [r'{"a": "\ud800"}', r'{"a": "\udfff\ud800"}', r"{'a': '\ud800'}", r'{"\ud800": 1}', r'{"a": [{"b": "\udc00"}]}',
+     r'{"tool": "t", "arguments": "{\"q\": \"\\ud800\"}"}'],
+)  # fmt: skip
+def test_half_a_character_that_json_escapes_is_replaced_wherever_it_stands(reply: str) -> None:
+    found = parse.scan(reply).objects
+    assert len(found) == 1
+    repr(found).encode()
+    json.dumps(found, ensure_ascii=False).encode()
+    json.dumps([call.arguments for call in parse.tool_calls(reply)], ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("reply", [r'{"a": "\ud83d\ude80"}', r"{'a': '\ud83d\ude80'}"])
+def test_two_halves_are_one_character(reply: str) -> None:
+    assert parse.scan(reply).objects == [{"a": "\U0001f680"}]

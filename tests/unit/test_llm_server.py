@@ -1,7 +1,11 @@
 """An OpenAI-compatible server as it fails in real life: one retry loop, bounded waits, nothing refused is repeated."""
 
 import asyncio
+import contextlib
+import gzip
+import json
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -98,6 +102,114 @@ async def test_what_is_refused_is_never_repeated(status: int) -> None:
 async def test_a_document_that_is_no_completion_is_refused() -> None:
     with served(Fault("no_choices")) as server, pytest.raises(InputRefused, match="not a chat completion"):
         await ask(server)
+
+
+def _completion(message: Any = None, **more: Any) -> bytes:
+    choice = {
+        "message": {"content": "0.5"} if message is None else message,
+        "finish_reason": more.pop("finish", "stop"),
+    }
+    return json.dumps({"choices": [choice], **more}).encode()
+
+
+def _head(*lines: str, status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", "content-type: application/json", *lines, "", ""]).encode()
+
+
+def _whole(body: bytes, *lines: str) -> list[bytes]:
+    return [_head(f"content-length: {len(body)}", *lines), body]
+
+
+async def _raw(parts: Iterable[bytes]) -> Completion:
+    """Ask a server that sends these bytes, whatever they are."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    entry = ad_hoc(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", "raw")
+    assert entry.base_url is not None
+    options = Llm(wait_budget_s=1, request_timeout_s=20)
+    model = Model(entry, OpenAITransport(entry, entry.base_url), options)
+    try:
+        async with server:
+            return await model.complete(ASK, decoding=DECODING)
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": ["0.5"]},
+        {"content": 5},
+        {"content": {"a": 1}},
+        {"content": "x", "reasoning": {"a": 1}},
+        "0.5",
+        [],
+        7,
+    ],
+)
+async def test_a_message_of_another_type_is_refused_and_never_handed_on(message: Any) -> None:
+    with pytest.raises(InputRefused, match="not a chat completion"):
+        await _raw(_whole(_completion(message)))
+
+
+@pytest.mark.parametrize("count", [-5, 10**30, "many", [1], {"a": 1}, True, 0.5, None])
+async def test_a_count_that_is_none_is_no_count(count: Any) -> None:
+    found = await _raw(_whole(_completion(usage={"prompt_tokens": count, "completion_tokens": count}, finish=[1])))
+    assert (found.tokens_in, found.tokens_out, found.finish_reason) == (0, 0, "other")
+    endless = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1e999},"system_fingerprint":{"a":1}}'
+    found = await _raw(_whole(endless))
+    assert (found.tokens_in, found.model_revision) == (0, None)
+
+
+async def test_half_a_character_never_leaves_the_reader() -> None:
+    found = await _raw(_whole(_completion({"content": "a\ud800b", "reasoning": "\udfff"})))
+    assert (found.text + found.reasoning).encode()
+    assert found.text == "a\ufffdb"
+
+
+def _endless() -> Iterator[bytes]:
+    yield _head()
+    while True:
+        yield b" " * 65_536
+
+
+def _bomb() -> Iterator[bytes]:
+    yield _head("content-encoding: gzip")
+    packed = gzip.compress(bytes(2**24))
+    while True:
+        yield packed
+
+
+@pytest.mark.parametrize("body", [_endless, _bomb])
+async def test_a_reply_without_end_is_refused_before_it_fills_the_memory(body: Any) -> None:
+    with pytest.raises(InputRefused, match="larger than"):
+        await _raw(body())
+
+
+async def test_a_compressed_reply_is_read() -> None:
+    found = await _raw(_whole(gzip.compress(_completion()), "content-encoding: gzip"))
+    assert found.text == "0.5"
+
+
+async def test_prompts_follow_no_redirect() -> None:
+    with served("fine") as other:
+        elsewhere = _head(f"location: {other.base_url}/chat/completions", "content-length: 0", status="307 Elsewhere")
+        with pytest.raises(UsageError, match="307"):
+            await _raw([elsewhere])
+        assert not other.requests
+
+
+async def test_a_reply_nested_without_end_is_not_json() -> None:
+    with pytest.raises(Unreachable, match="not JSON"):
+        await _raw(_whole(b"[" * 200_000))
 
 
 async def test_retry_after_is_honoured() -> None:
