@@ -12,6 +12,7 @@ from hindcast_dagster.settings import load
 from hindcast_dagster.storage.files import sha256_file
 from hindcast_dagster.storage.store import open_store
 from resources.store import StorageRoot
+from tests.unit.test_backfill import write_dump
 
 FIRST, SECOND = "2024-01", "2024-02"
 
@@ -63,3 +64,25 @@ def test_a_month_is_sealed_with_checks_and_its_ledger_is_shown(world):
         assert shown["lines"].value == shown["kept"].value + dropped
         assert shown["dagster/row_count"].value == shown["kept"].value > 0
         assert shown["dagster/column_schema"].value.columns
+
+
+def test_a_check_reads_its_own_month_only(store):
+    """One that looks at all partitions cannot run before the last is there, and then fails good months for a bad one."""
+    months = ("2025-01", "2025-02", "2025-03")
+    for month in months:
+        write_dump(store, month)
+    store.area("dumps", "RC_2025-02.ndjson").write_bytes(b"")
+    settings = load(data_root=str(store.root), window={"first_month": months[0], "last_month": months[-1]})
+    job = build_definitions(settings).resolve_implicit_global_asset_job_def()
+    found = {}
+    with dg.DagsterInstance.ephemeral() as instance:
+        for month in months:
+            result = job.execute_in_process(
+                instance=instance, partition_key=month, asset_selection=[dg.AssetKey("comments")]
+            )
+            found[month] = {each.check_name: each for each in result.get_asset_check_evaluations()}
+    assert [found[month]["month_health"].passed for month in months] == [True, False, True]
+    for month in months:
+        assert found[month]["contract"].passed
+        assert month in found[month]["contract"].description
+        assert found[month]["watch"].description.startswith(f"{month}: ")
