@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ PIPED_WIDTH: Final = 200
 """Columns of a table that goes into a file or another program: nothing is cut to a window that is not there."""
 LINE_S: Final = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
+
+BEAT_S: Final = 1.0
+"""Seconds between two looks at whether a line is due."""
 
 
 @dataclass
@@ -61,7 +65,8 @@ class Context:
     def progress(self, what: str, *, total: float | None = None) -> Iterator["Bar"]:
         """Show a progress bar with ETA on stderr while the body runs; without a terminal, a line every ten seconds."""
         if not self.err.is_terminal:
-            yield Lines(self.err, what, total)
+            with Lines(self.err, what, total).beating() as lines:
+                yield lines
             return
         columns = (
             TextColumn("{task.description}"),
@@ -94,20 +99,43 @@ class Lines(Bar):
     """Progress as plain lines, for logs and pipes."""
 
     def __init__(self, console: Console, what: str, total: float | None) -> None:
-        self._console, self._what, self._total = console, what, total
+        self._console, self._what, self._total, self._word = console, what, total, ""
         self._started = self._told = time.monotonic()
         self._first: float | None = None
         self.done = 0.0
 
     def __call__(self, done: float, total: float | None = None, word: str = "") -> None:
+        """Move on to `done`; print a line when the last one is ten seconds old."""
+        self.done, self._word, self._total = done, word, self._total if total is None else total
+        self._first = done if self._first is None else self._first
+        self.tell()
+
+    def tell(self) -> None:
         """Print a line when the last one is ten seconds old."""
         now = time.monotonic()
-        self.done, self._total = done, self._total if total is None else total
-        self._first = done if self._first is None else self._first
         if now - self._told < LINE_S:
             return
-        self._told, made = now, done - self._first
-        parts = [f"{done:g} of {self._total:g}" if self._total else f"{done:g}", f"{now - self._started:.0f} s"]
+        self._told, made = now, self.done - (self._first or 0.0)
+        parts = [f"{self.done:g} of {self._total:g}" if self._total else f"{self.done:g}"]
+        parts.append(f"{now - self._started:.0f} s")
         if self._total and made > 0:
-            parts.append(f"about {(now - self._started) / made * (self._total - done):.0f} s left")
-        self._console.print(f"{self._what}: {', '.join(parts)} {word}".rstrip(), markup=False, soft_wrap=True)
+            parts.append(f"about {(now - self._started) / made * (self._total - self.done):.0f} s left")
+        parts += [self._word] if self._word else []
+        self._console.print(f"{self._what}: {', '.join(parts)}", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def beating(self) -> Iterator["Lines"]:
+        """Go on telling while nothing moves: one slow reply looks like a dead process otherwise."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT_S):
+                self.tell()
+
+        thread = threading.Thread(target=beat, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            over.set()
+            thread.join()

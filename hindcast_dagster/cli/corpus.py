@@ -81,13 +81,22 @@ def _show(shared: Context, month: str, kind: str) -> None:
     }
     if health.is_empty(verdict.numbers):
         shared.err.print(f"[bold yellow]Warning:[/] {kind} {month}: {verdict.advice}")
+    elif found.dropped.get("other_subreddit") == found.lines:
+        shared.err.print(
+            f"[bold yellow]Warning:[/] {kind} {month}: no line is of a subreddit in the list. Name yours with "
+            "--subreddits FILE, or keep every one with --all-subreddits."
+        )
     shared.emit(document, text=_table(document))
 
 
 def _table(document: dict[str, Any]) -> Any:
+    from rich import box
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("", "lines", title=f"{document['kind']} {document['month']}", title_justify="left")
+    title = f"{document['kind']} {document['month']}"
+    table = Table("", "lines", title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
     table.columns[1].justify = "right"
     for reason, count in document["dropped"].items():
         table.add_row(reason, f"{count:,}")
@@ -95,5 +104,4 @@ def _table(document: dict[str, Any]) -> Any:
     table.add_row("kept", f"{document['kept']:,}", style="bold")
     table.add_row("lines", f"{document['lines']:,}")
     health = document["health"]
-    table.caption = f"health: {health['verdict']}. {health['advice']}"
-    return table
+    return Group(table, Text(f"health: {health['verdict']}. {health['advice']}".rstrip()))

@@ -63,7 +63,7 @@ def run(
     if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
         with obj.progress("baselines") as progress:
             basing.build(obj.store, obj.settings, eval_set=eval_set, progress=progress)
-    _emit(obj, manifest, eval_set, new=made)
+    _emit(obj, manifest, eval_set, new=made, capped=obj.settings.forecast.question_limit if limit is None else None)
 
 
 @group.command("baselines")
@@ -178,7 +178,7 @@ def import_(
     _emit(obj, manifest, eval_set)
 
 
-def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None) -> None:
+def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None, capped: int | None = None) -> None:
     """Print what a partition holds; `new` of its forecasts were made just now, the others were there."""
     model, _ = manifest.key
     stats = manifest.stats
@@ -189,6 +189,8 @@ def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None)
     if new is not None:
         document |= {"new": new, "kept": manifest.rows - new}
         lines[0] += f" {new} new, {manifest.rows - new} kept."
+    if capped:
+        lines.append(f"Only the first {capped} questions are asked (forecast.question_limit); --limit N asks N.")
     if stats["stopped"]:
         lines.append(f"{stats['missing']} are missing: the money limit was reached. Run the same command again.")
     if failed := stats["statuses"].get("failed"):

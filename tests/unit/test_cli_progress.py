@@ -2,6 +2,8 @@
 
 import io
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,11 +26,51 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch: pytest.M
         now = 100.0 + second
         lines(second * 2, word="[0x1]")
     assert out.getvalue().splitlines() == [
-        "zero_shot qwen: 20 of 200, 10 s, about 90 s left [0x1]",
-        "zero_shot qwen: 40 of 200, 20 s, about 80 s left [0x1]",
-        "zero_shot qwen: 60 of 200, 30 s, about 70 s left [0x1]",
+        "zero_shot qwen: 20 of 200, 10 s, about 90 s left, [0x1]",
+        "zero_shot qwen: 40 of 200, 20 s, about 80 s left, [0x1]",
+        "zero_shot qwen: 60 of 200, 30 s, about 70 s left, [0x1]",
     ]
     assert lines.done == 60
+
+
+def test_a_line_comes_while_nothing_moves_and_none_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_module, "LINE_S", 0.02)
+    monkeypatch.setattr(context_module, "BEAT_S", 0.01)
+    given, out = Context(), io.StringIO()
+    given.__dict__["err"] = Console(file=out, highlight=False)
+    with given.progress("retrieval slow", total=3):
+        until = time.monotonic() + 10
+        while not out.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    told = out.getvalue()
+    assert told.startswith("retrieval slow: 0 of 3, 0 s\n")
+    time.sleep(0.1)
+    assert out.getvalue() == told
+
+
+def test_help_texts_fill_the_window_whatever_the_lines_of_their_source() -> None:
+    said = CliRunner().invoke(app, ["forget", "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"}).stdout
+    assert "replies of models that may quote the documents" in said
+
+
+def test_a_month_without_a_kept_subreddit_names_the_two_remedies(store: Store, tmp_path: Path) -> None:
+    dump = tmp_path / "RC_2024-01.ndjson"
+    dump.write_text(json.dumps({"id": "k1", "created_utc": 1_704_067_200, "subreddit": "knitting"}) + "\n")
+    command = ["--data-root", str(store.root), "corpus", "build", "--month", "2024-01", "--kind", "comments"]
+    said = CliRunner().invoke(app, [*command, "--dump", str(dump)], env={"COLUMNS": "300"}).output
+    assert "--subreddits FILE" in said
+    assert "--all-subreddits" in said
+    assert "Warning" not in CliRunner().invoke(app, [*command, "--dump", str(dump), "--all-subreddits"]).output
+
+
+def test_a_limit_of_the_settings_is_told_with_the_option_that_lifts_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDCAST_FORECAST__QUESTION_LIMIT", "2")
+    seal_eval_set(store, [question(number) for number in range(1, 5)])
+    arm = ("--arm", "tests.unit.test_forecast_run:Sync", "--eval-set", "small", "--runs", "1")
+    assert "Only the first 2 questions are asked" in _run(store, "run", *arm).stdout
+    assert "Only the first" not in _run(store, "run", *arm, "--limit", "4").stdout
 
 
 def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines() -> None:
