@@ -262,10 +262,17 @@ def _text(documents: Sequence[Document], note: str, heads: Sequence[str] = ()) -
             f"{found.key}  {clock.iso(found.created_at)}  r/{found.subreddit}  {_printable(found.author)}", style="bold"
         )
         out.append(f"  score {found.score}\n" if found.score is not None else "\n")
-        body = _printable(" ".join(f"{found.title or ''} {found.text}".split()))
-        out.append(f"     {body[:SHOWN]}{'...' if len(body) > SHOWN else ''}\n")
+        if found.title:
+            out.append(f"     {_one_line(found.title)}\n", style="italic")
+        if body := _one_line(found.text):
+            out.append(f"     {body[:SHOWN]}{'...' if len(body) > SHOWN else ''}\n")
     out.append(note, style="dim")
+    out.rstrip()
     return out
+
+
+def _one_line(text: str) -> str:
+    return _printable(" ".join(text.split()))
 
 
 def _printable(text: str) -> str:

@@ -36,6 +36,7 @@ def audit(
 
 
 def _text(document: dict[str, Any]) -> Any:
+    from rich import box
     from rich.console import Group
     from rich.table import Table
 
@@ -59,8 +60,8 @@ def _text(document: dict[str, Any]) -> Any:
         )
     if document["clean"]:
         return head
-    table = Table("kind", "question", "model", "arm", "run", "step", "document", "detail")
+    names = ("kind", "question", "model", "arm", "run", "step", "document", "detail")
+    table = Table(*names, box=box.SIMPLE, pad_edge=False)
     for row in document["violations"]:
-        names = ("kind", "question", "model", "arm", "run", "step", "document", "detail")
         table.add_row(*(str(row[name] if row[name] is not None else "") for name in names))
     return Group(head, table)

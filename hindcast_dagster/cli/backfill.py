@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -110,10 +111,14 @@ def _run(given: Context, tasks: Sequence[Task], *, jobs: int, dry_run: bool, dag
         raise UsageError("There is nothing to make: name months, or models and eval sets.")
     began = time.monotonic()
     needs = [(task, backfill.need(given.store, given.settings, task)) for task in tasks]
-    todo = [(task, f"{why.table}: {why.why}") for task, why in needs if why.why or task.group == "closed"]
+    todo = [
+        (task, f"{why.table}: {why.why}" if why.why else "looked at again")
+        for task, why in needs
+        if why.why or task.group == "closed"
+    ]
     fresh = [Outcome(task, "fresh") for task, why in needs if not why.why and task.group != "closed"]
     if dry_run:
-        given.emit(_planned(given, todo, fresh), text=_plan_table(todo, len(fresh)))
+        given.emit(_planned(given, todo, fresh), text=_plan_text(todo, len(fresh)))
         return
     made = _work(given, todo, jobs=jobs, dagster=dagster) if todo else []
     order = {task.name: number for number, task in enumerate(tasks)}
@@ -121,7 +126,7 @@ def _run(given: Context, tasks: Sequence[Task], *, jobs: int, dry_run: bool, dag
     seconds = round(time.monotonic() - began, 1)
     counts = Counter(each.state for each in outcomes)
     document = {"seconds": seconds, "jobs": jobs, **{state: counts[state] for state in ("made", "fresh", "failed")}}
-    given.emit(document | {"tasks": [each.as_dict() for each in outcomes]}, text=_table(outcomes, seconds))
+    given.emit(document | {"tasks": [each.as_dict() for each in outcomes]}, text=_text(outcomes, seconds))
     if failed := {each.code for each in outcomes if each.state == "failed"}:
         raise typer.Exit(next(code for code in SEVERITY if code in failed))
 
@@ -164,7 +169,7 @@ def _line(outcome: Outcome, done: int, total: int, elapsed: float) -> str:
     return f"[{done}/{total}] {outcome.task.name}: {outcome.state} in {outcome.seconds:.1f} s, {said}; {left} left"
 
 
-def _table(outcomes: Sequence[Outcome], seconds: float) -> Table:
+def _text(outcomes: Sequence[Outcome], seconds: float) -> Group:
     counts = Counter(each.state for each in outcomes)
     table = Table("partition", "", "rows", "seconds", "why, or what failed", box=None, header_style="bold")
     for column in (table.columns[2], table.columns[3]):
@@ -174,10 +179,10 @@ def _table(outcomes: Sequence[Outcome], seconds: float) -> Table:
         rows = "" if each.rows is None else f"{each.rows:,}"
         shown = f"{each.seconds:.1f}" if each.seconds else ""
         table.add_row(each.task.name, Text(each.state, style=style), rows, shown, Text(each.error or each.why))
-    table.caption = f"{counts['made']} made, {counts['fresh']} fresh, {counts['failed']} failed in {seconds:.1f} s."
+    said = f"{counts['made']} made, {counts['fresh']} fresh, {counts['failed']} failed in {seconds:.1f} s."
     if counts["failed"]:
-        table.caption = f"{table.caption} Run the same command again for those that failed."
-    return table
+        said += " Run the same command again for those that failed."
+    return Group(table, Text(said))
 
 
 def _planned(given: Context, todo: Sequence[tuple[Task, str]], fresh: Sequence[Outcome]) -> dict[str, Any]:
@@ -197,9 +202,9 @@ def _estimate(given: Context, task: Task) -> dict[str, Any]:
     return {key: found[key] for key in ("pending", "calls", "tokens_in", "tokens_out", "cost")}
 
 
-def _plan_table(todo: Sequence[tuple[Task, str]], fresh: int) -> Table:
+def _plan_text(todo: Sequence[tuple[Task, str]], fresh: int) -> Group:
     table = Table("would make", "why", box=None, header_style="bold")
     for task, why in todo:
-        table.add_row(task.name, why.removesuffix(": ") or "looked at again")
-    table.caption = f"{len(todo)} to make, {fresh} fresh. Nothing was done."
-    return table
+        table.add_row(task.name, why)
+    said = f"{len(todo)} to make, {fresh} fresh. Nothing was done."
+    return Group(*([table] if todo else []), Text(said))

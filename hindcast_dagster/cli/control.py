@@ -140,9 +140,10 @@ def _run(given: Context, **asked: Any) -> None:
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table()
+    table = Table(box=box.SIMPLE, pad_edge=False)
     pairs = ("accuracy", "of control", "Brier", "of control", "documents", "of control")
     for name in ("control", "model", "topic", "n", *pairs):
         table.add_column(name, overflow="fold")
@@ -154,9 +155,10 @@ def _table(rows: list[dict[str, Any]]) -> Any:
 
 
 def _selection_table(rows: list[dict[str, Any]]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table()
+    table = Table(box=box.SIMPLE, pad_edge=False)
     for name in ("model", "arm", "effect", "side", "questions", "n", "accuracy", "Brier"):
         table.add_column(name, overflow="fold")
     for row in rows:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -170,7 +171,7 @@ def list_sets(context: typer.Context) -> None:
     ]
     table: Table | str = "No eval set yet: see `hindcast evalset build --help`."
     if sets:
-        table = Table(*sets[0])
+        table = Table(*sets[0], box=box.SIMPLE, pad_edge=False)
         for row in sets:
             table.add_row(*("" if value is None else escape(str(value)) for value in row.values()))
     obj.emit({"eval_sets": sets}, text=table)

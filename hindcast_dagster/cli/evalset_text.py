@@ -94,9 +94,15 @@ def _questions(questions: list[dict[str, Any]], limit: int, offset: int) -> Rend
         table.add_column(column)
     for row in page:
         price = DASH if row["price_at_t0"] is None else f"{row['price_at_t0']:.3f}"
-        times = (iso(row["t0"]), iso(row["close_at"]))
+        times = (_minute(row["t0"]), _minute(row["close_at"]))
         table.add_row(row["id"][:12], *times, price, row["outcome"], Text(row["topic"]), Text(row["text"]))
     return table
+
+
+def _minute(epoch: int) -> str:
+    """Return a time without its seconds, midnight as a date: the question needs the width."""
+    date, _, clock = iso(epoch).rstrip("Z").partition("T")
+    return f"{date} {clock[:5]}".removesuffix(" 00:00") if clock[-2:] == "00" else f"{date} {clock[:5]}"
 
 
 def _count(value: int | None) -> str:

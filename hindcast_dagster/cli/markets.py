@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -60,7 +61,8 @@ def fetch(
     obj.emit(
         document,
         text=f"{report.fetched} listed, {report.parsed} parsed in {len(report.months)} months, {report.kept} with an "
-        f"outcome; excluded: {escape(said)}.",
+        f"outcome; excluded: {escape(said)}."
+        + ("" if report.parsed else " Nothing closed in this window: see --closed-from and --closed-to."),
     )
 
 
@@ -157,7 +159,7 @@ def _series(obj: Context, month: str, market_id: str) -> dict[str, Any] | None:
 def _table(rows: list[dict[str, Any]]) -> Table | str:
     if not rows:
         return "Nothing is sealed yet: run `hindcast markets fetch`."
-    table = Table(*rows[0])
+    table = Table(*rows[0], box=box.SIMPLE, pad_edge=False)
     for row in rows:
         table.add_row(*("" if value is None else _cell(value) for value in row.values()))
     return table

@@ -138,7 +138,8 @@ def comparison(document: dict[str, Any], *, interval: Interval) -> RenderableTyp
 
 def answer(found: Answer) -> RenderableType:
     """Return the rows of a query."""
-    table = Table(caption="More rows were left out: see --limit." if found.truncated else None)
+    caption = "More rows were left out: see --limit." if found.truncated else None
+    table = Table(caption=caption, box=box.SIMPLE, pad_edge=False)
     for name in found.columns:
         table.add_column(Text(name), overflow="fold")
     for row in found.rows:
