@@ -4,6 +4,7 @@ The server holds one view. A call may narrow it; the cutoff of a call is clamped
 """
 
 import json
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -73,7 +74,13 @@ def build_server(view: ArchiveView) -> "Server[Any]":
             is_error="error" in answer,
         )
 
-    return Server(NAME, instructions=_instructions(view), on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        NAME,
+        version=version("hindcast-dagster"),
+        instructions=_instructions(view),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 def _tool(name: str) -> Any:
