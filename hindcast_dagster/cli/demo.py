@@ -159,6 +159,11 @@ def _finish(here: Context, pipeline: Pipeline) -> None:
     here.out.print(Panel(_remarks(here.settings, pipeline.model), title="What these numbers are", expand=False))
     here.out.print(f"Report: {page}", soft_wrap=True)
     here.out.print(
+        f"Look around: `hindcast status --data-root {here.settings.data_root}`, or `export "
+        f"HINDCAST_DATA_ROOT={here.settings.data_root}` for every command.",
+        soft_wrap=True,
+    )
+    here.out.print(
         "Next, with your own data: put RS_/RC_ dumps under data/dumps, then `hindcast corpus build --month 2024-01 "
         "--kind submissions`, `hindcast archive build --month 2024-01`, `hindcast markets fetch`; see README.md.",
         soft_wrap=True,
