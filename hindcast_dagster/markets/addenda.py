@@ -18,7 +18,7 @@ _DATE: Final = (
 _DASH: Final = r"[-\u2013\u2014]"
 _QUOTE: Final = r"[\"'\u201c\u201d\u2019]"
 _WORDS: Final = (
-    r"(?:update[ds]?|edit(?:ed|s)?|clarifications?|corrections?|amendments?|addend(?:um|a)"
+    r"(?:upd(?:ate[ds]?)?|edit(?:ed|s)?|clarifications?|corrections?|amendments?|addend(?:um|a)"
     r"|resolution\s+(?:note|update))"
 )
 _NOTES: Final = (
@@ -29,15 +29,20 @@ _NOTES: Final = (
     rf"{_WORDS}\b[^\n]{{0,20}}?{_DATE}",
     # A note with a date before its colon; without one it stood there at launch.
     rf"note\b[^\n:]{{0,30}}?\(?{_DATE}[^\n:]{{0,20}}:",
+    # A note of somebody who writes none at launch, and what says itself that it was added.
+    r"(?:(?:moderator|admin|post-resolution)(?:'s)?\s+(?:note|comment)|ruling)\b[^\n:]{0,30}?:",
+    rf"added\b[^\n:]{{0,10}}?{_DATE}",
     # A line that opens with a date.
     rf"\(?\[?{_DATE}[^\n:\u2013\u2014]{{0,20}}(?::\s|\s{_DASH}\s|\]|\))",
     # A word on the outcome itself.
     (
-        r"(?:this\s+market\s+(?:has\s+(?:been\s+)?|was\s+)?)?"
-        rf"(?:resolved|settled)\s*(?:to|as|:|{_DASH})?\s*{_QUOTE}?(?:yes|no)\b"
+        r"(?:(?:(?:this|the)\s+)?market\s+(?:has\s+(?:been\s+)?|was\s+)?)?"
+        rf"(?:resolved|settled)\s*(?:to|as|at|:|{_DASH})?\s*{_QUOTE}?(?:yes|no)\b"
     ),
     r"(?:final|winning)\s+(?:outcome|resolution|result)\s*(?::|is\b|was\b)",
+    rf"proposed\s+(?:outcome|resolution|result)\s*(?::|{_DASH}|is\b|was\b)",
     rf"(?:outcome|result)\s*:\s*{_QUOTE}?(?:yes|no)\b",
+    rf"(?:outcome|result|resolution|winner)\s*(?::|{_DASH})\s*{_QUOTE}?(?:yes|no)\b(?!{_QUOTE}?\s+(?:if|when|unless)\b)",
 )
 _NOTE: Final = re.compile(
     r"(?:\A|\n|(?<=[.!?:;\"'\u201d\u2019)\]])[ \t]++)"  # the start of a line or of a sentence

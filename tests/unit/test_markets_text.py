@@ -43,6 +43,20 @@ NOTES = [
     "This market has been resolved to “Yes”.",
     "Final outcome: Yes",
     "Outcome: No",
+    "Outcome - No",
+    "Resolution: Yes",
+    "Winner: Yes",
+    "Proposed resolution: Yes",
+    "UPD (Feb 3): X happened.",
+    "upd: X happened.",
+    "The market resolved YES on February 3.",
+    "Market resolved: Yes",
+    "Settled at Yes",
+    "Ruling: a partial X counts.",
+    "Moderator note: X happened.",
+    "Post-resolution note (Feb 3): X happened.",
+    "Added on February 3: X happened.",
+    "Added 2026-02-03 X happened.",
 ]
 
 
@@ -71,6 +85,10 @@ def test_all_that_follows_a_note_goes_with_it() -> None:
         RULES + "\n\nAdditional information may be found at https://example.com/live-updates.",
         RULES + " If no winner is known by July 31, 2026, this market will resolve to Other.",
         RULES + "\n\nIf the match ends in a tie, this market will resolve 50-50.",
+        RULES + "\n\nResolution: Yes if X happens, no otherwise.",
+        RULES + "\n\nRuling parties of other countries do not count.",
+        RULES + "\n\nAdded time counts.",
+        RULES + "\n\nThe resolution source is the court's ruling: its text decides.",
         "",
     ],
 )
