@@ -196,6 +196,9 @@ def _twin(gathered: Gathered) -> Card:
         "Choosing markets whose corpus supports the side that won favours retrieval. A twin set chosen by how much "
         "evidence there is, whatever it says, shows by how much."
     )
+    if gathered.twin is None and gathered.given.eval_set_stats.get("selection", ...) is None:
+        said = "Every market with a price is asked: none was chosen by its outcome or evidence, so there is no twin."
+        return Card("twin", title, "good", "Nothing was selected", said)
     if gathered.twin is None:
         command = f"hindcast evalset twin {gathered.eval_set}"
         return Card("twin", title, "unknown", "Not measured", text, command=command)

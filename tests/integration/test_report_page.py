@@ -392,6 +392,18 @@ def test_hollow_months_behind_the_archive_are_named(store, settings, verdicts, v
     assert headline in found
 
 
+def test_a_set_that_was_not_selected_is_not_told_to_make_a_twin_that_would_be_refused(store, settings):
+    rows = [question(n) for n in range(2)]
+    publish_table(
+        store.partition("eval_set", NAME), EVAL_SET.frame(rows), EVAL_SET, code_version="x", stats={"selection": None}
+    )
+    seal_forecasts(store, noisy(rows, arm="retrieval", lift=0.1, runs=1))
+    score(store)
+    found = card(draw(store, settings), "twin")
+    assert "Nothing was selected" in found
+    assert "hindcast evalset twin" not in found
+
+
 def test_the_outcome_blind_twin_is_shown_beside_its_set_once_it_is_scored(store, settings):
     for name, lift in ((NAME, 0.2), (f"{NAME}-blind", 0.0)):
         rows = [question(n) for n in range(4)]
