@@ -15,6 +15,7 @@ from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelIdentity, 
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX
 from hindcast_dagster.archive.open import open_archive
 from hindcast_dagster.archive.protocol import Filters
+from hindcast_dagster.cli.main import run
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.errors import InputRefused
 from hindcast_dagster.storage.store import NotSealed
@@ -124,6 +125,24 @@ def test_a_reader_keeps_its_version_through_rebuilds_and_the_disk_shrinks_when_i
     del view
     gc.collect()
     assert rebuild("last") == 2
+
+
+def test_cleaning_up_takes_nothing_from_a_reader(store, settings, embedder, capsys):
+    """`hindcast gc --remove` beside a reader that has opened a version nobody names any more."""
+
+    def removed():
+        with pytest.raises(SystemExit):
+            run(["gc", "--remove", "--data-root", str(store.root), "--json"])
+        return {Path(path).parts[-3] for path in json.loads(capsys.readouterr().out)["removed"]}
+
+    view = seal(store, settings, posts(20, text="old")).at("2026-02-01")
+    publish(store, "submissions", MONTH, posts(20, text="new"))
+    build_submissions(store, settings, month=MONTH)
+    assert SUBMISSION_INDEX not in removed()
+    assert view.getpostcoreinfo("p7").document.text == "old 7"
+    del view
+    gc.collect()
+    assert SUBMISSION_INDEX in removed()
 
 
 def test_readers_and_rebuilds_at_once(store, settings, embedder):
