@@ -8,7 +8,7 @@ from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.markets import MARKETS, PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
-from hindcast_dagster.forecast import records
+from hindcast_dagster.forecast import records, rows
 from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.forecaster import Forecast, Seen, Step, Trace
 from hindcast_dagster.forecast.records import Identity, TraceRecord, journal_of, to_record
@@ -134,22 +134,15 @@ def write_trace(store, record):
 
 
 def forecast_row(record, **values):
-    base = dict.fromkeys(FORECASTS.schema.names) | {
-        "forecast_id": record.forecast_id, "eval_set": SET, "question_id": record.question_id, "t0": record.t0,
-        "model": record.model, "arm": record.arm, "arm_version": "v1", "run": record.run,
-        "status": record.forecast.status, "prob_yes": record.forecast.prob_yes,
-        "documents": len(record.forecast.trace.documents()), "calls": 1, "tokens_in": 0, "tokens_out": 0,
-        "tokens_trimmed": 0, "seconds": 0.0,
-    }  # fmt: skip
-    return base | values
+    return rows.row(record) | values
 
 
 def seal_forecasts(store, *found, **values):
     record = found[0]
     table = "market_baseline" if record.model == "none" else f"{record.arm}{records.SUFFIX}"
     key = (SET,) if record.model == "none" else (record.model, SET)
-    rows = [forecast_row(record, **values) for record in found]
-    publish_table(store.partition(table, *key), FORECASTS.frame(rows), FORECASTS, code_version="1")
+    told = FORECASTS.frame([forecast_row(record, **values) for record in found])
+    publish_table(store.partition(table, *key), told, FORECASTS, code_version="1", stats=rows.counts(found))
 
 
 def identity_of(record):

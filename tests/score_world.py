@@ -11,7 +11,8 @@ from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.forecast.forecaster import Forecast, Seen, Step, Trace
-from hindcast_dagster.forecast.records import Identity, TraceRecord, journal_of, to_record
+from hindcast_dagster.forecast.records import Identity, TraceRecord, digest, journal_of, to_record
+from hindcast_dagster.leakage.audit import JOURNAL
 from hindcast_dagster.scoring.inputs import load as load_inputs
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table
@@ -137,7 +138,9 @@ def seal_audit(store: Store, *, name: str = "small", rows: list[dict[str, Any]] 
         AUDIT,
         code_version="test",
         inputs=load_inputs(store, name).sources,
-        stats={"forecasts": 400, "documents": 1234, "sightings": 5678, "clean": not found} | stats,
+        stats={"forecasts": 400, "documents": 1234, "sightings": 5678, "clean": not found}
+        | {JOURNAL: digest(store, name)}
+        | stats,
     )
 
 

@@ -4,6 +4,7 @@ A journal file holds one finished forecast: its identity, its values and its who
 derived from these files; the leak audit and `hindcast forecast show` read them directly.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -211,11 +212,21 @@ def all_forecasts(store: Store, eval_set: str) -> pl.DataFrame:
 
 def traces(store: Store, eval_set: str) -> Iterator[TraceRecord]:
     """Yield every journaled forecast of an eval set, sealed or not: what nobody sealed can leak too."""
-    yield from records_in(Journal(store, BASELINES, eval_set))
+    for journal in _journals(store, eval_set):
+        yield from records_in(journal)
+
+
+def digest(store: Store, eval_set: str) -> str:
+    """Return one hash over all that `traces` reads: an audit is of these bytes and says nothing about others."""
+    return hashlib.sha256("".join(journal.digest() for journal in _journals(store, eval_set)).encode()).hexdigest()
+
+
+def _journals(store: Store, eval_set: str) -> Iterator[Journal]:
+    yield Journal(store, BASELINES, eval_set)
     root = store.area("journal")
     for folder in sorted(root.glob(f"*{SUFFIX}")) if root.is_dir() else ():
         for model in sorted(path.name for path in folder.iterdir() if (path / eval_set).is_dir()):
-            yield from records_in(Journal(store, folder.name, model, eval_set))
+            yield Journal(store, folder.name, model, eval_set)
 
 
 def find(store: Store, *, arm: str, model: str, eval_set: str, question_id: str, run: int) -> TraceRecord:

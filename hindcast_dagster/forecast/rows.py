@@ -1,14 +1,18 @@
 """From journaled forecasts to the rows, counts and checks of a sealed partition."""
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hindcast_dagster.forecast.records import TraceRecord
+from hindcast_dagster.forecast.records import SEEN, TraceRecord
 from hindcast_dagster.storage.manifest import Check
 
 TOLERATED: Final = (3, 216)
 """Unparsed forecasts that the paper had at most, and of how many (appendix B.3)."""
+SIGHTINGS: Final = "sightings"
+"""What the manifest calls the hash over all that the forecasts of the partition saw."""
 
 
 def row(record: TraceRecord) -> dict[str, Any]:
@@ -65,7 +69,33 @@ def counts(found: Sequence[TraceRecord]) -> dict[str, Any]:
         "calls": _calls(found),
         "cost": round(sum(costs), 6) if costs else None,
         "identical_runs": identical_runs(found),
+        SIGHTINGS: sightings(found),
     }
+
+
+def sightings(found: Sequence[TraceRecord]) -> str:
+    """Return the hash over every document of every trace with its instants: a row holds their number alone."""
+    whole = Sightings()
+    for record in sorted(found, key=lambda record: record.forecast_id):
+        whole.add(record)
+    return whole.sha256
+
+
+class Sightings:
+    """The same hash, record by record in the order of their ids (which is that of a journal)."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, record: TraceRecord) -> None:
+        """Count in what one forecast saw."""
+        seen = [[getattr(seen, name) for name in SEEN] for step in record.steps for seen in step.seen]
+        self._hash.update(json.dumps([record.forecast_id, seen]).encode())
+
+    @property
+    def sha256(self) -> str:
+        """The hash over all of them."""
+        return self._hash.hexdigest()
 
 
 def identical_runs(found: Sequence[TraceRecord]) -> bool | None:

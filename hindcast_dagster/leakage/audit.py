@@ -4,34 +4,45 @@ What belongs here: the partition `leak_audit`. It reads the journal (sealed or n
 the frozen questions and the Parquet corpus, and shares no code with the archive that it audits.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import polars as pl
 
+from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.forecast import records
 from hindcast_dagster.forecast.fields import fingerprint
 from hindcast_dagster.forecast.records import TraceRecord
+from hindcast_dagster.forecast.rows import SIGHTINGS, Sightings
 from hindcast_dagster.leakage.corpus import Facts, Lookup, look_up
 from hindcast_dagster.leakage.questions import of_questions, sources, unverified
-from hindcast_dagster.leakage.violations import LATE_KINDS, Frozen, Violation, of_row, of_trace, untraced
+from hindcast_dagster.leakage.violations import (
+    LATE_KINDS,
+    Frozen,
+    Violation,
+    of_row,
+    of_trace,
+    other_sightings,
+    untraced,
+)
 from hindcast_dagster.questions.load import frozen, resolved
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage import forgotten
 from hindcast_dagster.storage.forgotten import Forgotten
 from hindcast_dagster.storage.manifest import Check, Input, Manifest
-from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.store import Sealed, Store
 from hindcast_dagster.storage.tables import publish_table, read_table
 
 TABLE: Final = AUDIT.name
 CODE_VERSION: Final = "1"
 PAPER: Final = "paper"
 IMPORT: Final = "import"
+JOURNAL: Final = "journal"
+"""What the manifest calls the hash over the journals that were audited."""
 
 
 class Count:
@@ -47,7 +58,6 @@ class Count:
         """Documents that were forgotten after a forecaster saw them (take-down)."""
         self._gone_forecasts = 0
         self._late: dict[str, set[str]] = {kind: set() for kind in sorted(LATE_KINDS)}
-        self._journal = hashlib.sha256()
 
     def add(self, record: TraceRecord) -> None:
         """Count one forecast."""
@@ -57,7 +67,6 @@ class Count:
         self.imported += any(step.name == IMPORT for step in record.steps)
         self._gone_forecasts += not self.gone.isdisjoint(seen)
         self.modes |= {mode_of(record)} if mode_of(record) else set()
-        self._journal.update("\n".join([record.forecast_id, *seen, ""]).encode())
 
     def permitted(self, violation: Violation, mode: str) -> bool:
         """Count a late text or late votes; return whether the mode of its forecast permits it (paper does)."""
@@ -76,11 +85,6 @@ class Count:
         """Documents that were shown with a late text, or with late votes: the difference between paper and strict."""
         return {kind: len(documents) for kind, documents in self._late.items()}
 
-    @property
-    def journal(self) -> str:
-        """Hash over ids of forecasts and documents, in the order of the journal."""
-        return self._journal.hexdigest()
-
 
 def mode_of(record: TraceRecord) -> str:
     """Return strict or paper, as the archive stood when the forecast was made; "" when it read no archive."""
@@ -94,7 +98,7 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
     after t0 are counted (`stats["late"]`) and are no violations, as in the paper.
     Raises `NotReady` when the set is not sealed or nobody has forecast it: what was not audited is not clean.
     """
-    sealed = frozen(store, eval_set)
+    sealed, read = frozen(store, eval_set), records.digest(store, eval_set)  # first: what is written later is not read
     questions, pins = read_table(sealed, EVAL_SET), sealed.manifest.pins
     keys = {seen.key for record in records.traces(store, eval_set) for step in record.steps for seen in step.seen}
     lookup, gone, count = *recalled(look_up(store, keys, pins=pins), keys, forgotten.load(store)), Count()
@@ -115,7 +119,7 @@ def build(store: Store, settings: Settings, *, eval_set: str) -> Manifest:
         "unverified": unverified(questions, markets),
         "imported": count.imported,
         "forgotten": count.forgotten(lookup),
-        "journal": count.journal,
+        JOURNAL: read,
         "late": count.late,
     }
     inputs = [sealed.as_input, *lookup.months, *_sealed_forecasts(store, eval_set)]
@@ -138,16 +142,43 @@ def _of_traces(
 ) -> Iterator[Violation]:
     """Hold every trace against the corpus, and the sealed forecasts against the traces."""
     known = {row["id"]: _frozen(row) for row in questions.iter_rows(named=True)}
-    sealed = {row["forecast_id"]: row for row in records.all_forecasts(store, eval_set).iter_rows(named=True)}
+    parts = [_Part(store.partition(table, *key).require()) for table, key in records.partitions(store, eval_set)]
+    at = {forecast_id: part for part in parts for forecast_id in part.rows}
     for record in records.traces(store, eval_set):
         count.add(record)
-        for violation in of_trace(record, known.get(record.question_id), lookup.facts):
-            told = violation.kind == "unknown_document" and violation.document in count.gone
-            if not told and not count.permitted(violation, mode_of(record)):
-                yield violation
-        if row := sealed.pop(record.forecast_id, None):
-            yield from of_row(record, row)
-    yield from (untraced(row) for row in sealed.values())
+        found = [
+            violation
+            for violation in of_trace(record, known.get(record.question_id), lookup.facts)
+            if not (violation.kind == "unknown_document" and violation.document in count.gone)
+            and not count.permitted(violation, mode_of(record))
+        ]
+        if record.forecast_id in at:
+            found += at[record.forecast_id].of(record, sound=not found)
+        yield from found
+    for part in parts:
+        yield from part.rest()
+
+
+class _Part:
+    """A sealed partition of forecasts that is held against its traces, which come in the order of their ids."""
+
+    def __init__(self, sealed: Sealed) -> None:
+        self.rows = {row["forecast_id"]: row for row in read_table(sealed, FORECASTS).iter_rows(named=True)}
+        self._manifest, self._sightings, self._sound = sealed.manifest, Sightings(), True
+
+    def of(self, record: TraceRecord, *, sound: bool) -> list[Violation]:
+        """Return where the row of a record and its trace differ; `sound`: nothing else was found about the trace."""
+        self._sightings.add(record)
+        found = list(of_row(record, self.rows.pop(record.forecast_id)))
+        self._sound = self._sound and sound and not found
+        return found
+
+    def rest(self) -> Iterator[Violation]:
+        """Yield the rows whose trace is gone; and, where all else is as it should be, that a document was exchanged."""
+        yield from (untraced(row) for row in self.rows.values())
+        told = self._manifest.stats.get(SIGHTINGS)
+        if self._sound and not self.rows and told is not None and told != self._sightings.sha256:
+            yield other_sightings(self._manifest)
 
 
 def _frozen(row: dict[str, Any]) -> Frozen:

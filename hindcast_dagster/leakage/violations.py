@@ -5,11 +5,12 @@ trace itself claims is only compared with them. Rules about the eval set itself 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hindcast_dagster.forecast.forecaster import Seen, Step
 from hindcast_dagster.forecast.records import TraceRecord
 from hindcast_dagster.leakage.corpus import Facts
+from hindcast_dagster.storage.manifest import Manifest
 
 Kind = Literal[
     "created_after_t0",  # a document that did not exist at t0
@@ -30,6 +31,8 @@ Kind = Literal[
 KINDS: tuple[str, ...] = get_args(Kind)
 LATE_KINDS: frozenset[str] = frozenset({"text_after_t0", "engagement_after_t0"})
 """What strict mode forbids and paper mode, like the paper, does not."""
+_IDENTITY: Final = ("question_id", "t0", "model", "arm", "arm_version", "archive_snapshot", "run")
+_MADE: Final = ("status", "prob_yes", "choice")
 
 
 class Violation(NamedTuple):
@@ -92,12 +95,19 @@ def _of_identity(record: TraceRecord, frozen: Frozen) -> Iterator[Violation]:
 
 def of_row(record: TraceRecord, row: Mapping[str, Any]) -> Iterator[Violation]:
     """Yield where a sealed forecast and its trace tell different things: a document taken out of a trace shows here."""
-    documents = len(record.forecast.trace.documents())
-    told = {"t0": record.t0, "prob_yes": record.forecast.prob_yes, "status": record.forecast.status}
-    for name, value in (told | {"documents": documents}).items():
+    told: dict[str, Any] = {name: getattr(record.identity, name) for name in _IDENTITY}
+    told |= {name: getattr(record.forecast, name) for name in _MADE}
+    for name, value in (told | {"documents": len(record.forecast.trace.documents())}).items():
         if row[name] != value:
             detail = f"The trace gives {name} {value!r}, the sealed forecast {row[name]!r}."
             yield _found(record, "trace_mismatch", f"sealed:{name}", None, detail)
+
+
+def other_sightings(manifest: Manifest) -> Violation:
+    """Return the violation of a partition whose traces name other documents, or instants, than when it was sealed."""
+    model, arm = manifest.key[0], str(manifest.stats.get("arm", manifest.table))
+    detail = "Its traces do not name the documents and instants that they named when it was sealed."
+    return Violation("trace_mismatch", "", model, arm, 0, "sealed:sightings", None, detail)
 
 
 def untraced(row: Mapping[str, Any]) -> Violation:

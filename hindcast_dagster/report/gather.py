@@ -14,6 +14,8 @@ from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.evalset.config import TWIN_SUFFIX
 from hindcast_dagster.evalset.contamination import Exposure, view
+from hindcast_dagster.forecast import records
+from hindcast_dagster.leakage.audit import JOURNAL, TABLE
 from hindcast_dagster.report import latency, leaks, origin, traces
 from hindcast_dagster.report.absent import NotMeasured
 from hindcast_dagster.report.latency import Measured
@@ -100,7 +102,7 @@ def gather(store: Store, settings: Settings, *, eval_set: str) -> Gathered:
     if source.as_input not in tables.manifest.inputs:
         raise NotReady(f"score_tables {eval_set} is older than its scores: run `hindcast score --eval-set {eval_set}`.")
     comparisons = _optional(store, "comparisons", eval_set, made_from=(source.as_input,))
-    audit = _optional(store, "leak_audit", eval_set, made_from=given.sources)
+    audit = _audit(store, given)
     measured = latency.read(store)
     leaked = leaks.read(store, eval_set, made_from=(source.as_input, *given.sources))
     cells = read_table(tables, CELLS)
@@ -147,6 +149,13 @@ def _optional(store: Store, table: str, eval_set: str, *, made_from: tuple[Input
     partition = store.partition(table, eval_set)
     manifest = partition.manifest()
     return partition.require() if manifest and set(made_from) <= set(manifest.inputs) else None
+
+
+def _audit(store: Store, given: Inputs) -> Sealed | None:
+    """Return the audit of exactly what is there: these forecasts, and every trace as it is now, sealed or not."""
+    found = _optional(store, TABLE, given.eval_set, made_from=given.sources)
+    same = found is not None and found.manifest.stats.get(JOURNAL) == records.digest(store, given.eval_set)
+    return found if same else None
 
 
 def _twin(store: Store, given: Inputs, cells: pl.DataFrame) -> pl.DataFrame | None:

@@ -56,6 +56,13 @@ class Journal:
             if record is not None:
                 yield path.stem, record
 
+    def digest(self) -> str:
+        """Return the sha256 over the names and bytes of all finished units: another one when any was changed."""
+        whole = hashlib.sha256()
+        for path in sorted(self.path.glob("*.json")) if self.path.is_dir() else ():
+            whole.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        return whole.hexdigest()
+
     def _file(self, unit: str) -> Path:
         if len(unit) != 64 or not set(unit) <= set("0123456789abcdef"):  # noqa: PLR2004 - a sha256 in hex
             raise InputRefused(f"{unit!r} is not the hash of a unit.")

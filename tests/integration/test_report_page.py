@@ -12,6 +12,7 @@ import pytest
 
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.forecast.forecaster import Seen
+from hindcast_dagster.forecast.records import journal_of
 from hindcast_dagster.report import build as reporting
 from hindcast_dagster.report import latency, page
 from hindcast_dagster.report.absent import NotMeasured
@@ -282,9 +283,9 @@ def test_a_part_without_input_says_so_with_its_command_and_fills_in_when_it_is_t
 
     compare.build(store, settings, eval_set=NAME)
     seal_prices(store, rows)
-    seal_audit(store)
     for each in made:
         journal(store, each, seen=seen_by)
+    seal_audit(store)
     latency_file(store)
     manifest = reporting.build(store, settings, eval_set=NAME)
     assert manifest.stats["not_measured"] == []
@@ -365,6 +366,26 @@ def test_an_audit_vouches_for_no_more_than_it_looked_at(store, settings, stats, 
     found = card(draw(store, settings), "leaks")
     assert f'class="card {verdict}"' in found
     assert headline in found
+
+
+@pytest.mark.parametrize("change", ["edited", "removed", "never sealed"])
+def test_an_audit_vouches_only_for_the_traces_that_it_read(store, settings, change):
+    rows = [question(n) for n in range(2)]
+    made = noisy(rows, arm="retrieval", lift=0.1, runs=1)
+    seal_questions(store, rows)
+    seal_forecasts(store, made)
+    journal(store, made, seen=seen_by)
+    score(store)
+    seal_audit(store)
+    assert "Nothing leaked" in card(draw(store, settings), "leaks")
+    path = min(journal_of(store, arm="retrieval", model=made[0]["model"], eval_set=NAME).path.glob("*.json"))
+    if change == "edited":
+        path.write_bytes(path.read_bytes().replace(b'"cutoff": ', b'"cutoff": 1'))
+    elif change == "removed":
+        path.unlink()
+    else:
+        journal(store, noisy(rows, arm="other", lift=0.1, runs=1), seen=seen_by)
+    assert "Not measured" in card(draw(store, settings), "leaks")
 
 
 @pytest.mark.parametrize(

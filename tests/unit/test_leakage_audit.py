@@ -11,7 +11,8 @@ from hindcast_dagster.clock import DAY, HOUR
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.forecast.forecaster import Seen, Step
+from hindcast_dagster.forecast.forecaster import Seen, Step, Trace
+from hindcast_dagster.forecast.records import journal_of, to_record
 from hindcast_dagster.leakage import audit
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import NotSealed
@@ -127,6 +128,37 @@ def test_a_tool_that_handed_out_documents_under_no_cutoff(honest, settings):
         ("cutoff_after_t0", 2, "0:search_database", None),
         ("cutoff_after_t0", 2, "2:getpostcoreinfo", None),
     ]
+
+
+def exchange(store, record, **changes):
+    """Change the journal file of a forecast and nothing else."""
+    home = journal_of(store, arm=record.arm, model=record.model, eval_set=world.SET)
+    home.write(record.forecast_id, to_record(replace(record, **changes)))
+
+
+def test_a_document_that_was_exchanged_for_an_innocent_one_after_sealing_shows(store, settings):
+    late = world.trace_record([world.search_step(world.AT_T0)], run=2)
+    world.seal_corpus(store)
+    world.seal_set(store)
+    world.seal_forecasts(store, world.write_trace(store, world.trace_record()), world.write_trace(store, late))
+    assert found(store, settings)[0][0] == "created_after_t0"
+    innocent = replace(late.forecast, trace=Trace([world.search_step(world.BEFORE)]))
+    exchange(store, late, forecast=innocent)
+    assert found(store, settings) == [("trace_mismatch", 0, "sealed:sightings", None)]
+    exchange(store, late)
+    assert found(store, settings)[0][0] == "created_after_t0"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("prob_yes", 0.9), ("run", 7), ("model", "better"), ("arm", "zero_shot"), ("choice", "No"), ("arm_version", "v2"),
+     ("status", "failed"), ("documents", 9), ("archive_snapshot", "f" * 64), ("t0", world.T0 - 1)],
+)  # fmt: skip
+def test_a_sealed_row_that_tells_what_its_trace_does_not(store, settings, name, value):
+    world.seal_corpus(store)
+    world.seal_set(store)
+    world.seal_forecasts(store, world.write_trace(store, world.trace_record()), **{name: value})
+    assert [step for _, _, step, _ in found(store, settings)] == [f"sealed:{name}"]
 
 
 def test_a_forecast_that_stood_at_another_instant(honest, settings):
