@@ -53,7 +53,11 @@ def document_id(value: object, *, kind: str) -> str:
 
 
 def text(value: object, *, name: str) -> str:
-    """Return a text argument. Raises `UsageError` for anything but text."""
+    """Return a text argument. Raises `UsageError` for anything but text that can be written as UTF-8."""
     if not isinstance(value, str):
         raise UsageError(f"{name} must be text, found a {type(value).__name__}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name} holds half a character (a lone surrogate) at place {error.start}.") from error
     return value

@@ -172,7 +172,7 @@ def _parsed(name: object, arguments: object) -> Block:
     if isinstance(arguments, str | bytes):
         try:
             arguments = json.loads(arguments)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"The arguments are not JSON: {error}.") from error
     if not isinstance(arguments, dict):
         raise UsageError(f"The arguments must be an object, found a {type(arguments).__name__}.")

@@ -78,6 +78,7 @@ def test_a_cutoff_that_a_model_sends_is_clamped(cutoff):
         ("drop_table", {}, "no tool"),
         (None, {}, "no tool"),
         ("search_database", "not json", "not JSON"),
+        ("search_database", "[" * 200_000, "not JSON"),
         ("search_database", ["query"], "must be an object"),
         ("search_database", None, "must be an object"),
     ],

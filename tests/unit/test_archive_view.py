@@ -221,3 +221,10 @@ class TestModes:
         assert {each.id for each in shown} == {"b1", "b2", "b3", "b4"}
         assert all(each.score == 10 and each.withheld == () for each in shown)
         assert ids(view.getpostcommentslist("b1")) == ["d1", "d2"]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "will it \udfff rain"])
+def test_half_a_character_is_refused_before_anything_reads_it(view, text):
+    for ask in (view.search_database, view.getauthorhistorylist, lambda given: view.search_many(["fine", given])):
+        with pytest.raises(UsageError, match="half a character"):
+            ask(text)
