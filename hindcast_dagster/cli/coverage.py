@@ -84,6 +84,8 @@ def _text(document: dict[str, Any]) -> str:
     def told(counts: dict[str, int]) -> str:
         return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 
+    if not document["markets"] and not document["excluded"]:
+        return "No market of this choice is sealed here: `hindcast markets fetch` gets them."
     left = (
         f"\n{document['unprobed']} are not probed: the money limit was reached. Run the same command again."
         if document["unprobed"]

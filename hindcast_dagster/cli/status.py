@@ -69,7 +69,11 @@ def status(
         "total": _total(spent),
     }
     if not rows:
-        given.emit(document, text=f"Nothing is sealed in {given.store.root} yet: `hindcast demo`.")
+        given.emit(
+            document,
+            text=f"Nothing is sealed in {given.store.root} yet: begin with `hindcast demo`, or with dumps of your own "
+            "and `hindcast corpus build`.",
+        )
         return
     shown = rows if every else [row for row in rows if row.problem]
     parts: list[RenderableType] = [_summary_table(_summary(rows))]
