@@ -6,7 +6,7 @@ A scripted server in a process of its own answers after a fixed latency. Each pa
 parse, trace and journal included), and then the very requests that reached the server are sent again by a bare loop
 with the same concurrency and order of dependence: that is what the machine can do at best. Printed: wall time,
 share of the ideal and of the bare loop, CPU per call, for whole forecasts and for the layer alone; memory over many
-calls. The archive remembers its answers, for which a pass before the measured one has asked: looking through documents is
+calls. The archive remembers its answers, for which a pass before has asked: looking through documents is
 no part of this (see `retrieval.py`), what is made of the answers is.
 """
 
