@@ -30,6 +30,7 @@ from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table, restore_table
 
 CODE_VERSION: Final = "eval_set/1"
+_SAID: Final = 3
 
 
 def build(
@@ -110,10 +111,16 @@ def _refuse_other(existing: Manifest, config: Config) -> None:
         return
     before = before if isinstance(before, dict) else {}
     differs = next(name for name in sorted(asked | before) if before.get(name) != asked.get(name))
+    found, wanted = _short(before.get(differs)), _short(asked.get(differs))
     raise InputRefused(
-        f"The eval set {existing.key[0]} exists with another configuration ({differs} is {before.get(differs)!r}, not "
-        f"{asked.get(differs)!r}). Eval sets are immutable: choose another name."
+        f"The eval set {existing.key[0]} exists with another configuration ({differs} is {found}, not {wanted}). "
+        "Eval sets are immutable: choose another name."
     )
+
+
+def _short(value: object) -> str:
+    """Return a value of a configuration for a sentence: a set may name a thousand markets."""
+    return f"{len(value)} values" if isinstance(value, list) and len(value) > _SAID else repr(value)
 
 
 class _Chosen(NamedTuple):

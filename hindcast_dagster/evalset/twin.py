@@ -11,7 +11,7 @@ from hindcast_dagster.evalset.build import seal
 from hindcast_dagster.evalset.config import TWIN_SUFFIX, Config
 from hindcast_dagster.evalset.evidence import ANY
 from hindcast_dagster.evalset.pool import Progress
-from hindcast_dagster.questions.load import frozen
+from hindcast_dagster.questions.load import TABLE, frozen
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
@@ -28,10 +28,26 @@ def build_twin(store: Store, settings: Settings, *, name: str, progress: Progres
     It needs the probe at t0 of the whole pool (`hindcast coverage probe --eval-set NAME --pool --as-of t0`). Raises
     `UsageError` for a set that is no selection, `NotReady` without the probe.
     """
-    manifest = frozen(store, name).manifest
-    config = manifest.stats["config"]
-    if manifest.stats.get("selection") is None or config.get("blind"):
+    blind = _blind(frozen(store, name).manifest)
+    if blind is None:
         raise UsageError(f"{name} is no balanced selection (--size or --balanced), so it has no twin.")
-    given = Config.of_stats(config)
-    blind = replace(given, size=manifest.rows, keep=ANY, choice=replace(given.choice, balanced=False, blind=True))
     return seal(store, settings, name=name_of(name), config=blind, progress=progress)
+
+
+def other_of(store: Store, name: str) -> str | None:
+    """Return the twin of an eval set, or the set whose twin it is; None without one. A name alone proves nothing."""
+    chosen = name.removesuffix(TWIN_SUFFIX)
+    ours, twin = (store.partition(TABLE, each).manifest() for each in (chosen, name_of(chosen)))
+    config = None if ours is None else _blind(ours)
+    if config is None or twin is None or twin.stats.get("config") != config.as_stats():
+        return None
+    return chosen if name != chosen else name_of(chosen)
+
+
+def _blind(manifest: Manifest) -> Config | None:
+    """Return the configuration of the twin of a set; None for a set that is no selection, or is a twin itself."""
+    config = manifest.stats.get("config") or {}
+    if manifest.stats.get("selection") is None or config.get("blind"):
+        return None
+    given = Config.of_stats(config)
+    return replace(given, size=manifest.rows, keep=ANY, choice=replace(given.choice, balanced=False, blind=True))

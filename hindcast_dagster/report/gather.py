@@ -12,7 +12,7 @@ from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.scores import AUDIT, CELLS, SCORED
 from hindcast_dagster.contracts.table import Contract
 from hindcast_dagster.errors import NotReady
-from hindcast_dagster.evalset.config import TWIN_SUFFIX
+from hindcast_dagster.evalset import twin as twins
 from hindcast_dagster.evalset.contamination import Exposure, view
 from hindcast_dagster.forecast import records
 from hindcast_dagster.leakage.audit import JOURNAL, TABLE
@@ -160,10 +160,8 @@ def _audit(store: Store, given: Inputs) -> Sealed | None:
 
 def _twin(store: Store, given: Inputs, cells: pl.DataFrame) -> pl.DataFrame | None:
     """Return this set's Brier beside that of its outcome-blind twin (`<name>-blind`), or of that whose twin it is."""
-    name = given.eval_set
-    other = name.removesuffix(TWIN_SUFFIX) if name.endswith(TWIN_SUFFIX) else name + TWIN_SUFFIX
-    twin = store.partition("score_tables", other)
-    if twin.manifest() is None:
+    other = twins.other_of(store, given.eval_set)
+    if other is None or (twin := store.partition("score_tables", other)).manifest() is None:
         return None
     theirs = read_table(twin.require(), CELLS).select("model", "arm", pl.col("brier").alias("twin"))
     return cells.select("model", "arm", "brier").join(theirs, on=["model", "arm"], how="left").sort("model", "arm")

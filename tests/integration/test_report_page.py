@@ -5,12 +5,14 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from hindcast_dagster.contracts.questions import EVAL_SET
+from hindcast_dagster.evalset.config import Choice, Config
 from hindcast_dagster.forecast.forecaster import Seen
 from hindcast_dagster.forecast.records import journal_of
 from hindcast_dagster.report import build as reporting
@@ -426,9 +428,11 @@ def test_a_set_that_was_not_selected_is_not_told_to_make_a_twin_that_would_be_re
 
 
 def test_the_outcome_blind_twin_is_shown_beside_its_set_once_it_is_scored(store, settings):
-    for name, lift in ((NAME, 0.2), (f"{NAME}-blind", 0.0)):
+    chosen = Config.of(policy="day_before_close", size=4)
+    blind = Config.of(policy="day_before_close", size=4, keep="any", choice=Choice(blind=True))
+    for name, lift, config in ((NAME, 0.2, chosen), (f"{NAME}-blind", 0.0, blind)):
         rows = [question(n) for n in range(4)]
-        seal_questions(store, rows, name=name)
+        seal_questions(store, rows, name=name, config=config.as_stats(), selection={})
         seal_forecasts(store, noisy(rows, arm="retrieval", lift=lift, runs=1, eval_set=name), name=name)
         build.build_scored(store, settings, eval_set=name)
         if name == NAME:
@@ -445,6 +449,10 @@ def test_the_outcome_blind_twin_is_shown_beside_its_set_once_it_is_scored(store,
     assert f"{theirs:.3f}" in headline
     twin = draw(store, settings, f"{NAME}-blind")
     assert "Brier, chosen set" in twin
+    for other in (chosen, replace(blind, seed=8), replace(blind, policy=chosen.policy.parse("lookback:0.5")), None):
+        told = {} if other is None else other.as_stats()
+        seal_questions(store, rows, name=f"{NAME}-blind", config=told, selection={})
+        assert "not measured" in card(draw(store, settings), "twin").lower(), "a name alone makes no twin"
     assert f"{ours:.3f}" in twin[twin.index('<section id="scores">') : twin.index('<section id="trust">')]
 
 
