@@ -10,7 +10,7 @@ export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint audit-deps check-vllm faults ui clean
+.PHONY: help install demo test quick lint audit-deps check-vllm faults ui view clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ faults: $(VENV)/.dev ## break every stage in every way that this machine can; wr
 ui: $(VENV)/.run $(DAGSTER_HOME)/dagster.yaml ## Dagster's UI on 127.0.0.1 with the demo's graph (PORT=3000)
 	@echo "Dagster: http://127.0.0.1:$(PORT)  (graph: /asset-groups)"
 	HINDCAST_DATA_ROOT=$${HINDCAST_DATA_ROOT:-data/demo} $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(PORT)
+
+view: $(VENV)/.run $(DAGSTER_HOME)/dagster.yaml ## the same UI for people who only look: nothing can be launched or changed (PORT=3000)
+	HINDCAST_DATA_ROOT=$${HINDCAST_DATA_ROOT:-data/demo} $(BIN)/dagster-webserver --workspace workspace.yaml --read-only --host 127.0.0.1 --port $(PORT)
 
 clean: ## remove the demo's data and Dagster's history (never the data of another root)
 	rm -rf data/demo $(DAGSTER_HOME)

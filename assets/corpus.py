@@ -101,6 +101,6 @@ def _health(store: Store, manifest: Manifest, kind: str) -> dg.AssetCheckResult:
         check_name=HEALTH_CHECK,
         passed=found.verdict != "hollow" and not health.is_empty(found.numbers),
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{found.verdict}: {found.advice}",
+        description=f"{manifest.key[0]}: {found.verdict}: {found.advice}",
         metadata={"verdict": found.verdict},
     )

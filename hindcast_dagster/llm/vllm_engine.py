@@ -83,6 +83,7 @@ class VllmTransport:
             "generation_config": "vllm",
             "structured_outputs_config": _vllm().config.StructuredOutputsConfig(**_GUIDED),
             "trust_remote_code": False,
+            "load_format": "safetensors",  # weights that can only be weights: no pickle is ever opened
             "disable_log_stats": True,
         }
         if _vllm().platforms.current_platform.is_cpu():
