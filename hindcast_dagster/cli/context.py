@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from hindcast_dagster.settings import Settings, load
 from hindcast_dagster.storage.store import Store, open_store
@@ -59,7 +60,9 @@ class Context:
         if self.json:
             sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
         else:
-            self.out.print(json.dumps(document, indent=1, ensure_ascii=False) if text is None else text)
+            found = json.dumps(document, indent=1, ensure_ascii=False) if text is None else text
+            # a name or a path in brackets is no mark-up; a table brings its own
+            self.out.print(Text(found) if isinstance(found, str) else found)
 
     @contextmanager
     def progress(self, what: str, *, total: float | None = None) -> Iterator["Bar"]:

@@ -61,7 +61,7 @@ def fetch(
     obj.emit(
         document,
         text=f"{report.fetched} listed, {report.parsed} parsed in {len(report.months)} months, {report.kept} with an "
-        f"outcome; excluded: {escape(said)}."
+        f"outcome; excluded: {said}."
         + ("" if report.parsed else " Nothing closed in this window: see --closed-from and --closed-to."),
     )
 

@@ -38,6 +38,10 @@ class NotSealed(NotReady):
     """A partition that is needed has not been made."""
 
 
+_PATTERN: Final = re.compile(r"[*?\[\]{}]")
+"""Polars and DuckDB take a path with one of these for many files, and might read another root's."""
+
+
 def open_store(root: str | Path) -> "Store":
     """Open the store at a local path, which need not exist yet. Raises `UsageError` for anything else (s3://...)."""
     text = str(root)
@@ -45,7 +49,10 @@ def open_store(root: str | Path) -> "Store":
         raise UsageError(f"--data-root {text}: only a local path is supported so far.")
     if not text or "\x00" in text:
         raise UsageError("--data-root is empty or holds a NUL byte.")
-    return Store(Path(text).expanduser().absolute())
+    path = Path(text).expanduser().absolute()
+    if found := _PATTERN.search(str(path)):
+        raise UsageError(f"--data-root {path}: the readers of tables take {found.group()} for a pattern; rename it.")
+    return Store(path)
 
 
 class Store:

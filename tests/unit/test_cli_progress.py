@@ -104,3 +104,11 @@ def _run(store: Store, *arguments: str, as_json: bool = False) -> Result:
     done = CliRunner().invoke(app, given, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done
+
+
+@pytest.mark.parametrize("name", ["[b]", "[/b]", "[red]x", "[link=http://x]y[/link]", ":smile:"])
+def test_what_stands_in_brackets_is_printed_as_it_is(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    Context().emit({}, text=f"/data/{name}/report.html")
+    assert capsys.readouterr().out == f"/data/{name}/report.html\n"
+    Context().emit({"path": name})
+    assert json.loads(capsys.readouterr().out) == {"path": name}

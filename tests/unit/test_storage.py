@@ -205,7 +205,7 @@ def test_an_unwritable_root_is_one_sentence(tmp_path: Path) -> None:
         publish(open_store(tmp_path / "file"), 0.5)
 
 
-@pytest.mark.parametrize("root", ["s3://bucket/x", "", "a\x00b"])
+@pytest.mark.parametrize("root", ["s3://bucket/x", "", "a\x00b", "run[1]", "run*", "run?", "{a,b}"])
 def test_roots_that_are_not_local_paths_are_refused(root: str) -> None:
     with pytest.raises(UsageError):
         open_store(root)
