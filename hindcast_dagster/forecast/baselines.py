@@ -83,7 +83,7 @@ def _by_rule(eval_set: str, arm: str, questions: Sequence[Question]) -> Iterator
 def _by_search(
     eval_set: str, settings: Settings, archive: Archive, questions: Sequence[Question], progress: Progress | None
 ) -> Iterator[TraceRecord]:
-    arm, mode = EvidenceCount(settings), mode_of(settings)
+    arm, mode = EvidenceCount(), mode_of(settings)
     for done, question in enumerate(questions, start=1):
         trace = Trace()
         with recording(trace):

@@ -1,7 +1,8 @@
 """evidence_count: a forecaster that searches the archive and counts cue words. No model, no randomness.
 
 The floor under the retrieval agent: what a search and a word list are worth. It moves the base rate by the contrast of
-the evidence, and where there is none it stays on the base rate.
+the evidence, and where there is none it stays on the base rate. What it reads is fixed: a budget that a data root sets
+for its model (`agent.hits_per_query`, `agent.expanded`) is none of a baseline's that has no model.
 """
 
 import math
@@ -13,9 +14,12 @@ from hindcast_dagster.evidence.labels import contrast, quality
 from hindcast_dagster.forecast import tracing
 from hindcast_dagster.forecast.forecaster import Forecast
 from hindcast_dagster.questions.question import Question
-from hindcast_dagster.settings import Settings
 
 QUERIES: Final = 5
+HITS: Final = 20
+"""Posts that each query returns."""
+READ: Final = 20
+"""Posts that are read, the nearest first: the paper's numbers for the agent, so the two are compared fairly."""
 STRENGTH: Final = 3.0
 """Logits that a contrast of 1 moves the base rate."""
 _FLOOR: Final = 0.02
@@ -26,11 +30,7 @@ class EvidenceCount:
     """Five searches, the best posts read for cue words, the base rate moved by their contrast."""
 
     arm = "evidence_count"
-
-    def __init__(self, settings: Settings) -> None:
-        self._k = settings.agent.hits_per_query
-        self._read = max(settings.agent.expanded, 1)
-        self.version = f"evidence_count-{cues.REVISION}-k{self._k}-r{self._read}"
+    version = f"evidence_count-{cues.REVISION}-k{HITS}-r{READ}"
 
     def forecast(self, question: Question, archive: ArchiveView, *, run: int) -> Forecast:
         """Forecast one question; every run is the same."""
@@ -50,16 +50,17 @@ class EvidenceCount:
             extra={"tally": {"yes": yes.as_dict(), "no": no.as_dict()}, "contrast": round(c, 6)},
         )
 
-    def _best(self, question: Question, archive: ArchiveView) -> list[Document]:
+    @staticmethod
+    def _best(question: Question, archive: ArchiveView) -> list[Document]:
         texts = cues.queries(question, count=QUERIES)
-        answers = archive.search_many(texts, k=self._k, filters=Filters(doc_type="submission"))
+        answers = archive.search_many(texts, k=HITS, filters=Filters(doc_type="submission"))
         best: dict[str, tuple[float, Document]] = {}
         for hit in (hit for answer in answers for hit in answer.hits):
             known = best.get(hit.document.key)
             if known is None or hit.distance < known[0]:
                 best[hit.document.key] = (hit.distance, hit.document)
         ranked = sorted(best.items(), key=lambda item: (item[1][0], item[0]))
-        return [document for _, (_, document) in ranked[: self._read]]
+        return [document for _, (_, document) in ranked[:READ]]
 
 
 def moved(prior: float, c: float) -> float:

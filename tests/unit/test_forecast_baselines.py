@@ -7,7 +7,7 @@ from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import read_table
 from tests.forecast_world import T0, archive, question, seal_eval_set
-from tests.toy_archive import ToyArchive
+from tests.toy_archive import ToyArchive, document
 
 
 def test_each_baseline_is_a_row_per_question(store: Store, settings: Settings) -> None:
@@ -35,6 +35,28 @@ def test_evidence_count_reads_the_archive_at_t0_and_leaves_a_trace(store: Store,
     seen = [seen for step in record.steps for seen in step.seen]
     assert seen
     assert all(document.created_at < T0 for document in seen)
+
+
+def test_a_budget_for_the_model_changes_no_baseline(store: Store, settings: Settings) -> None:
+    seal_eval_set(store, [question(1), question(2)])
+    small = settings.model_copy(
+        update={"agent": settings.agent.model_copy(update={"hits_per_query": 1, "expanded": 1})}
+    )
+    tables = [
+        read_table(store.partition("market_baseline", "small").require(), FORECASTS)
+        for given in (settings, small)
+        if baselines.build(store, given, eval_set="small", archive=archive())
+    ]
+    assert tables[0].equals(tables[1])
+
+
+def test_an_archive_that_is_silent_leaves_the_base_rate(store: Store, settings: Settings) -> None:
+    seal_eval_set(store, [question(1)])
+    elsewhere = ToyArchive([document("a", "2025-01-10", "Best pasta recipes, and the dough was a success.")])
+    baselines.build(store, settings, eval_set="small", archive=elsewhere)
+    record = next(found for found in records.traces(store, "small") if found.arm == "evidence_count")
+    assert record.forecast.prob_yes == question(1).base_rate
+    assert record.forecast.evidence_quality == "none"
 
 
 def test_without_a_searchable_month_it_is_left_out_and_said(store: Store, settings: Settings) -> None:
