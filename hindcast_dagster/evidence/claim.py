@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from hindcast_dagster.evidence.lexicon import FELL_THROUGH, NEGATIONS
@@ -23,6 +23,8 @@ _STOP: Final = frozenset(
     least
     """.split()  # noqa: SIM905 - words read best as words
 )
+_ASKS: Final = frozenset("will is are was were does do did has have had can could".split())  # noqa: SIM905
+_JOINS: Final = frozenset("a an and by for of or the".split())  # noqa: SIM905 - words that stand within a subject
 _CALENDAR: Final = frozenset(
     """
     january february march april may june july august september october november december monday tuesday wednesday
@@ -38,6 +40,8 @@ class Claim:
 
     names: frozenset[str]
     """Capitalised words, tickers and names that a passage must share to be about the question."""
+    subject: frozenset[str]
+    """Those of the names that the question begins with ("Will the *Chiefs* win the Super Bowl?"); often none."""
     words: frozenset[str]
     """Stems of the other content words."""
     adverse: frozenset[str]
@@ -47,21 +51,26 @@ class Claim:
     threshold: Threshold | None
 
     def about(self, text: str) -> bool:
-        """Return whether a text is about the question: half of its names (or one and two more words), or its words."""
+        """Return whether a text is about the question: half of its names (or one and two more words), or its words.
+
+        A text without the subject is about something else: the rivals in the same cup share all other names.
+        """
         found = words(text)
+        if self.subject and not self.subject & found:
+            return False
         named, shared = len(self.names & found), len(self.words & {stem(word) for word in found})
         if not self.names:
             return shared >= max(2, (len(self.words) + 1) // 2)
         return named >= max(1, (len(self.names) + 1) // 2) or (named >= 1 and shared >= 2)  # noqa: PLR2004
 
     def mentions(self, text: str) -> bool:
-        """Return whether a sentence names one of the question's names."""
-        return bool(self.names & words(text))
+        """Return whether a sentence names the subject, or where there is none, one of the question's names."""
+        return bool((self.subject or self.names) & words(text))
 
     def distance(self, tokens: Iterable[str]) -> int:
-        """Return how many words away the first of the question's names is; `FAR` when it is not near."""
+        """Return how many words away the subject (or the first name) is; `FAR` when it is not near."""
         near = enumerate(islice(tokens, FAR))
-        return next((at for at, token in near if self.names & words(token)), FAR)
+        return next((at for at, token in near if self.mentions(token)), FAR)
 
 
 def claim_of(question: str) -> Claim:
@@ -71,11 +80,19 @@ def claim_of(question: str) -> Claim:
     content = {_plain(word) for word, _ in found} - names - _STOP - _CALENDAR
     return Claim(
         names=names,
+        subject=_subject([_plain(word) for word, _ in found], names),
         words=frozenset(stem(word) for word in content if not word[0].isdigit()),
         adverse=frozenset(stem(match.group().lower()) for match in FELL_THROUGH.finditer(question)),
         negated=bool(NEGATIONS.search(question)),
         threshold=threshold(question),
     )
+
+
+def _subject(asked: list[str], names: frozenset[str]) -> frozenset[str]:
+    """Return the names that follow the opening "Will" without another word than those that join names."""
+    if not asked or asked[0] not in _ASKS:
+        return frozenset()
+    return frozenset(takewhile(lambda word: word in names or word in _JOINS, asked[1:])) & names
 
 
 def words(text: str) -> set[str]:

@@ -17,7 +17,7 @@ from hindcast_dagster.evidence.labels import Label, Tallies, Tally
 from hindcast_dagster.evidence.numbers import amounts
 from hindcast_dagster.questions.question import Question
 
-REVISION: Final = 2
+REVISION: Final = 3
 """Raised when the same post may read otherwise: part of the version of whoever reads cues."""
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _FLIP_REACH: Final = 24  # characters before a cue in which a negation flips it

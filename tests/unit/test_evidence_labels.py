@@ -80,6 +80,14 @@ CASES = [
     ("Will the Chiefs win the Super Bowl?", "What to expect from the Chiefs at the Super Bowl", ("irrel", "irrel")),
     ("Will the Chiefs win the Super Bowl?", "The Chiefs are expected to take the Super Bowl.", ("weak", "irrel")),
     ("Will the Chiefs win the Super Bowl?", "Analysts expect the Chiefs to take the Super Bowl.", ("weak", "irrel")),
+    ("Will the Kansas City Chiefs win the Super Bowl?", "The Eagles won it all: Super Bowl winners are confirmed.",
+     ("irrel", "irrel")),
+    ("Will the Kansas City Chiefs win the Super Bowl?", "The Super Bowl bound Chiefs clinched it. The Eagles lost.",
+     ("strong", "contra")),
+    ("Will the Celtics beat the Knicks?", "The Knicks beat the Celtics by 20.", ("contra", "strong")),
+    ("Will the Celtics beat the Knicks?", "The Celtics beat the Knicks by 20.", ("strong", "contra")),
+    ("Will the price of Bitcoin reach an all-time high?", "Bitcoin has reached an all-time high.",
+     ("strong", "contra")),
     ("Will Bitcoin dip below $80,000?", "Bitcoin is at $78.5k", ("weak", "irrel")),
     ("Will inflation in Turkey be above 40%?", "Turkey inflation came in at 44.4% for the year.", ("weak", "irrel")),
 ]  # fmt: skip
@@ -89,6 +97,16 @@ CASES = [
 def test_cues_are_read_for_and_against(asked: str, text: str, labels: tuple[str, str]) -> None:
     found = cues.read(claim_of(asked), text)
     assert (found.yes, found.no) == labels, found.why
+
+
+@pytest.mark.parametrize(
+    ("asked", "subject"),
+    [("Will the Chiefs win the Super Bowl?", {"chiefs"}), ("Will Israel and Iran agree by June?", {"israel", "iran"}),
+     ("Will Donald J. Trump's team visit Rome?", {"donald", "trump"}), ("Will inflation in Turkey rise?", set()),
+     ("Who will win in Rome?", set()), ("Will it rain in Paris?", set()), ("", set())],
+)  # fmt: skip
+def test_the_subject_is_whom_the_question_begins_with(asked: str, subject: set[str]) -> None:
+    assert claim_of(asked).subject - {"j"} == subject
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=100))
