@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from hindcast_dagster import keys
 from hindcast_dagster.clock import month_of, now
@@ -287,6 +287,8 @@ def load(*, data_root: str | None = None, **overrides: Any) -> Settings:
         where = ".".join(str(part) for part in first["loc"]) or "settings"
         source = f" (environment or {path})" if path else " (environment)"
         raise UsageError(f"Setting {where}{source}: {first['msg']}; found {first.get('input')!r}.") from error
+    except SettingsError as error:  # a list or a section as one variable that is no JSON
+        raise UsageError(f"An environment variable is not the JSON that a list or a section needs: {error}.") from error
     return found.model_copy(update=changed | ({"data_root": root} if data_root else {}))
 
 
@@ -298,8 +300,8 @@ def _refuse_unknown_variables() -> None:
     """Refuse a misspelt HINDCAST_ variable: a setting that silently does nothing has cost people results."""
     known = {name.upper() for name in Settings.model_fields} | {"CONFIG"}
     for name in sorted(os.environ):
-        head = name.removeprefix("HINDCAST_").partition("__")[0]
-        if name.startswith("HINDCAST_") and head not in known and not name.endswith("_KEY"):
+        head = name.upper().removeprefix("HINDCAST_").partition("__")[0]  # upper or lower case, as pydantic reads them
+        if name.upper().startswith("HINDCAST_") and head not in known and not name.upper().endswith("_KEY"):
             raise UsageError(f"{name} is not a setting; known sections: {', '.join(sorted(known))}.")
 
 

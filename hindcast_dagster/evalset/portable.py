@@ -14,7 +14,8 @@ import polars as pl
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from hindcast_dagster import keys
-from hindcast_dagster.clock import Cutoff, T0Policy
+from hindcast_dagster.clock import EARLIEST, LATEST, Cutoff, T0Policy
+from hindcast_dagster.contracts.markets import OUTCOMES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
@@ -30,6 +31,7 @@ from hindcast_dagster.storage.tables import publish_table, read_table
 
 FORMAT: Final = "hindcast-eval-set/1"
 MAX_BYTES: Final = 512 * 2**20
+_ID: Final = 200
 
 
 class Exported(NamedTuple):
@@ -70,9 +72,13 @@ def import_file(store: Store, path: Path) -> Manifest:
     name, questions = _checked(document, path)
     try:
         frame = EVAL_SET.frame(questions)
+    except UnicodeEncodeError as error:
+        raise InputRefused(f"{path} holds half a character (a lone surrogate).") from error
     except ContractBroken as error:
         raise InputRefused(f"{path}: {error}") from error
     _check_expectations(frame, path)
+    if _hash(frame.to_dicts()) != document["sha256"]:
+        raise InputRefused(f"{path} holds values of other types, or in another order, than an export writes.")
     partition = store.partition(TABLE, name)
     existing = partition.manifest()
     if existing is not None:
@@ -118,7 +124,8 @@ def _stats(document: dict[str, Any], frame: pl.DataFrame, path: Path) -> dict[st
 
 
 def _hash(questions: list[dict[str, Any]]) -> str:
-    return hashlib.sha256(json.dumps(questions, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    text = json.dumps(questions, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -158,13 +165,28 @@ def _checked(document: dict[str, Any], path: Path) -> tuple[str, list[dict[str, 
 
 def _check_row(row: dict[str, Any]) -> None:
     """Refuse a question that the contract's types cannot catch."""
-    where = f"question {row.get('id')!r}"
+    where = f"question {row.get('id')!r:.80}"
+    if not isinstance(row.get("id"), str) or not row["id"].isprintable() or not 0 < len(row["id"]) <= _ID:
+        raise InputRefused(f"{where}: its id is not a text of 1 to {_ID} characters.")
     t0, close = row.get("t0"), row.get("close_at")
+    for name in ("open_at", "planned_close", "close_at", "t0"):
+        if row.get(name) is not None and not _instant(row[name]):
+            raise InputRefused(f"{where}: its {name} is no instant between 2005 and 2100.")
     if not isinstance(t0, int) or not isinstance(close, int) or not t0 < close:
         raise InputRefused(f"{where}: its t0 is not before its close.")
+    for name in ("base_rate", "reference_rate"):
+        if not isinstance(row.get(name), int | float) or not 0 <= row[name] <= 1:
+            raise InputRefused(f"{where}: its {name} is not a number from 0 to 1.")
+    options = row.get("options")
+    if not isinstance(options, list) or len({each for each in options if isinstance(each, str)}) != len(OUTCOMES):
+        raise InputRefused(f"{where}: it has not two options.")
     age = row.get("price_age_s")
     if age is not None and not (isinstance(age, int) and age >= 0):
         raise InputRefused(f"{where}: its price was read after t0.")
+
+
+def _instant(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and EARLIEST <= value <= LATEST
 
 
 def _check_expectations(frame: pl.DataFrame, path: Path) -> None:

@@ -47,7 +47,7 @@ def other_of(store: Store, name: str) -> str | None:
 def _blind(manifest: Manifest) -> Config | None:
     """Return the configuration of the twin of a set; None for a set that is no selection, or is a twin itself."""
     config = manifest.stats.get("config") or {}
-    if manifest.stats.get("selection") is None or config.get("blind"):
+    if manifest.stats.get("selection") is None or config.get("blind") or "policy" not in config:
         return None
     given = Config.of_stats(config)
     return replace(given, size=manifest.rows, keep=ANY, choice=replace(given.choice, balanced=False, blind=True))

@@ -6,6 +6,7 @@ column of a contract is not published by accident; no post text, no author handl
 
 import hashlib
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,9 @@ SCORED: Final = (
     "question_id", "model", "arm", "run", "outcome", "prob_yes", "price_at_t0", "brier", "correct", "market_gap",
     "beyond_cutoff",
 )  # fmt: skip
+PARSE_STEPS: Final = ("first", "repair", "compact", "json_only")
+_REVISION: Final = r"^[A-Za-z0-9._:/@+-]{1,100}$"
+_ID: Final = re.compile(r"t[13]_[0-9a-z]{1,13}")
 
 
 def write(gathered: Gathered, path: Path) -> None:
@@ -49,7 +53,7 @@ def tables(gathered: Gathered) -> dict[str, pl.DataFrame]:
     """Return the tables of the bundle by file name."""
     found = {
         "questions": gathered.given.questions.select(QUESTIONS),
-        "forecasts": gathered.given.forecasts.select(FORECASTS),
+        "forecasts": _named(gathered.given.forecasts.select(FORECASTS)),
         "scored": gathered.scored.select(SCORED),
         "cells": gathered.cells,
         "documents": _documents(gathered),
@@ -59,12 +63,26 @@ def tables(gathered: Gathered) -> dict[str, pl.DataFrame]:
     return found
 
 
+def _named(forecasts: pl.DataFrame) -> pl.DataFrame:
+    """Return forecasts without words that a custom arm or a server chose where ours, or a name, are expected."""
+    name = pl.col("model_revision")
+    return forecasts.with_columns(
+        pl.when(pl.col("parse_step").is_in(PARSE_STEPS)).then(pl.col("parse_step")),
+        pl.when(name.str.contains(_REVISION)).then(name),
+    )
+
+
 def _documents(gathered: Gathered) -> pl.DataFrame:
     """Return which documents forecasts of a question saw: prefixed ids and instants only."""
     schema = {"question_id": pl.String, "document": pl.String, "created_at": pl.Int64, "forecasts": pl.Int64}
     if isinstance(gathered.seen, NotMeasured):
         return pl.DataFrame(schema=schema)
-    rows = [(question, *each) for question, found in gathered.seen.documents.items() for each in found]
+    rows = [
+        (question, *each)
+        for question, found in gathered.seen.documents.items()
+        for each in found
+        if _ID.fullmatch(each.key)  # a custom arm writes what it likes into a trace of its own
+    ]
     return pl.DataFrame(rows, schema=schema, orient="row").sort("question_id", "document")
 
 

@@ -84,6 +84,7 @@ def models(rows):
             model=model,
             evidence_quality="strong",
             stop_reason="confidence",
+            model_revision=f"{HANDLE} said {CANARY}",
         )
 
 
@@ -525,6 +526,22 @@ def test_a_lookback_sweep_is_drawn_from_its_sibling_sets(store, settings):
 
 
 # ---- the release bundle ----------------------------------------------------------------------------------------
+
+
+def test_words_that_an_arm_wrote_where_names_are_expected_stay_at_home(store, settings):
+    words = f"{HANDLE} said {CANARY}"
+    rows = [question(n) for n in range(2)]
+    made = noisy(rows, arm="retrieval", lift=0.1, runs=1, parse_step=words, model_revision=words)
+    seal_questions(store, rows)
+    seal_forecasts(store, made)
+    own = Seen(key=words, created_at=0, text_as_of=0, engagement_as_of=None, engagement_shown=False)
+    journal(store, made, seen=lambda row: [own, *seen_by(row)])
+    score(store)
+    reporting.build(store, settings, eval_set=NAME)
+    folder = reporting.path_of(store, NAME).parent / "release"
+    assert (folder / "documents.csv").read_text().count("t3_abc1") == 2
+    for path in folder.iterdir():
+        assert not {word for word in (CANARY, HANDLE) if word.encode() in path.read_bytes()}, path.name
 
 
 def bundle(world) -> dict[str, bytes]:

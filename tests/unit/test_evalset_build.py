@@ -557,6 +557,19 @@ def test_a_known_name_with_other_content_is_refused_on_import(
         (lambda d: d["questions"].append(d["questions"][0]), "repeat a key"),
         (lambda d: d["questions"][0].update(text=None), "text"),
         (lambda d: d["questions"][0].update(topic="Cats"), "Cats"),
+        (lambda d: d["questions"][0].update(text="a\ud800"), "half a character"),
+        (lambda d: d["questions"][0].update(t0=True), "t0 is no instant"),
+        (lambda d: d["questions"][0].update(t0=-1), "t0 is no instant"),
+        (lambda d: d["questions"][0].update(close_at=10**18), "close_at is no instant"),
+        (lambda d: d["questions"][0].update(open_at=10**12), "open_at is no instant"),
+        (lambda d: d["questions"][0].update(price_at_t0="0.5"), "of other types"),
+        (lambda d: d["questions"][0].update(price_age_s=False), "of other types"),
+        (lambda d: d["questions"][0].update(base_rate=5), "base_rate is not a number"),
+        (lambda d: d["questions"][0].update(reference_rate=-0.1), "reference_rate is not a number"),
+        (lambda d: d["questions"][0].update(options=["Yes", "Yes"]), "two options"),
+        (lambda d: d["questions"][0].update(id=""), "its id is not"),
+        (lambda d: d["questions"][0].update(id="a\n"), "its id is not"),
+        (lambda d: d["questions"][0].update(id="x" * 300), "its id is not"),
     ],
 )
 def test_a_file_that_was_tampered_with_is_refused(  # noqa: PLR0917 - fixtures and a table
@@ -570,7 +583,7 @@ def test_a_file_that_was_tampered_with_is_refused(  # noqa: PLR0917 - fixtures a
     change(document)
     if said != "was changed after it was written":
         text = json.dumps(document["questions"], sort_keys=True, ensure_ascii=False)
-        document["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        document["sha256"] = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     path = tmp_path / "tampered.json"
     path.write_text(json.dumps(document))
     other = open_store(tmp_path / "other")

@@ -60,3 +60,19 @@ def test_a_config_that_is_named_must_exist(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HINDCAST_CONFIG", str(tmp_path / "absent.toml"))
     with pytest.raises(UsageError, match=r"absent\.toml"):
         load(data_root=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["hindcast_archve__mode", "Hindcast_Archve__Mode"])
+def test_a_misspelt_variable_is_refused_in_any_case(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "paper")
+    with pytest.raises(UsageError, match="is not a setting"):
+        load()
+
+
+@pytest.mark.parametrize(("name", "value"), [("FORECAST__MODEL_ARMS", "zero_shot"), ("LLM", "{bad"), ("LLM", "[")])
+def test_a_variable_that_is_no_json_is_wrong_usage_and_no_bug(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"HINDCAST_{name}", value)
+    with pytest.raises(UsageError, match="JSON"):
+        load()
