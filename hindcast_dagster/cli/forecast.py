@@ -44,6 +44,7 @@ def run(
     Interrupt it whenever you like, even with kill -9: run the same command again and only what was in flight is lost.
     The baselines of the eval set are made along with the first arm.
     """
+    from hindcast_dagster.forecast import arms
     from hindcast_dagster.forecast import baselines as basing
     from hindcast_dagster.forecast import run as running
     from hindcast_dagster.forecast.records import BASELINES
@@ -63,7 +64,8 @@ def run(
     if obj.store.partition(BASELINES, eval_set).manifest() is None:  # what every model is compared with
         with obj.progress("baselines") as progress:
             basing.build(obj.store, obj.settings, eval_set=eval_set, progress=progress)
-    _emit(obj, manifest, eval_set, new=made, capped=obj.settings.forecast.question_limit if limit is None else None)
+    limited = limit is None and arms.takes_model(arms.factory(arm))
+    _emit(obj, manifest, eval_set, new=made, capped=obj.settings.forecast.question_limit if limited else None)
 
 
 @group.command("baselines")

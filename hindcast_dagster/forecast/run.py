@@ -50,7 +50,8 @@ def build(
 ) -> Manifest:
     """Make every missing forecast of (arm, model, eval set) and seal the partition `<arm>_forecasts`.
 
-    `runs` and `limit` default to the settings; `limit` takes the first questions in the order of the eval set.
+    `runs` and `limit` default to the settings; `limit` takes the first questions in the order of the eval set. The
+    setting `forecast.question_limit` saves calls: an arm that takes no model answers every question.
     Finished forecasts are read from the journal and never asked again. `overwrite` replaces forecasts that were made
     with other prompts, settings, revision or archive. `max_cost` (US dollars) stops before it is exceeded; what was
     finished is sealed and the manifest says `stopped`. `chat` and `archive` stand in for the roster's and the store's.
@@ -125,10 +126,12 @@ class _Ready:
 def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
     sealed = frozen(store, order.eval_set)
     made_by = arms.factory(order.arm)
-    chat = _model(settings, order, wanted=arms.takes_model(made_by))
+    asks_model = arms.takes_model(made_by)
+    chat = _model(settings, order, wanted=asks_model)
     arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings, name=order.name)
     every = _questions(store, order.eval_set)
-    limit = settings.forecast.question_limit if order.limit is None else _positive(order.limit, "--limit")
+    usual = settings.forecast.question_limit if asks_model else None
+    limit = usual if order.limit is None else _positive(order.limit, "--limit")
     asked = sift(every, settings, model=order.model, limit=limit)
     job = Job(
         arm=arm,

@@ -198,10 +198,8 @@ def _eval_set(origin: Origin) -> str:
 
 
 def _forecast(origin: Origin, each: Asked) -> str:
-    command, mark, remark = remedy(each.model, each.arm, origin.name).partition("  # ")
-    runs = f" --runs {each.runs}" if each.runs else ""
-    limit = f" --limit {each.questions}" if each.questions and each.questions < origin.questions else ""
-    return f"{command}{runs}{limit}{mark}{remark}"
+    limit = each.questions if each.questions and each.questions < origin.questions else None
+    return remedy(each.model, each.arm, origin.name, runs=each.runs, limit=limit)
 
 
 def subreddits_of_package() -> list[str]:

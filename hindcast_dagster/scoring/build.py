@@ -68,7 +68,7 @@ def build_tables(store: Store, settings: Settings, *, eval_set: str) -> Manifest
     frame = read_table(source, SCORED)
     per_run = cells.runs(given, frame)
     table = cells.cells(given, frame, per_run, wanted=wanted(given, settings))
-    lacking = cells.missing(table, eval_set)
+    lacking = cells.missing(table, eval_set, settings.forecast, questions=given.questions.height)
     with store.partition("score_tables", eval_set).draft() as draft:
         write_table(draft, table, CELLS)
         for name, (contract, rows) in further(given, frame, per_run).items():

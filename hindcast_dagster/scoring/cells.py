@@ -15,6 +15,7 @@ from hindcast_dagster.forecast.records import BASELINE_ARMS
 from hindcast_dagster.scoring import metrics, ranking
 from hindcast_dagster.scoring.inputs import Inputs
 from hindcast_dagster.scoring.pairs import Cell
+from hindcast_dagster.settings import Forecast
 
 CELL: Final = ("model", "arm")
 NEUTRAL_BRIER: Final = 0.25
@@ -115,17 +116,28 @@ def _pooled(part: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def missing(table: pl.DataFrame, eval_set: str) -> list[dict[str, Any]]:
-    """Return the cells that are not complete, each with the command that completes it."""
-    rows = table.filter(pl.col("missing") > 0).select("model", "arm", "missing", "expected", "runs")
-    return [row | {"command": remedy(row["model"], row["arm"], eval_set)} for row in rows.iter_rows(named=True)]
+def missing(table: pl.DataFrame, eval_set: str, asking: Forecast, *, questions: int) -> list[dict[str, Any]]:
+    """Return the cells that are not complete, each with the command that completes it under these settings."""
+    rows = table.filter(pl.col("missing") > 0).select("model", "arm", "missing", "expected", "runs").to_dicts()
+    limit = questions if (asking.question_limit or questions) < questions else None
+    return [row | {"command": _completing(row, eval_set, asking.runs, limit, questions)} for row in rows]
 
 
-def remedy(model: str, arm: str, eval_set: str) -> str:
-    """Return the command that makes a cell; for an arm that is not ours, the two ways in which it may have come in."""
+def _completing(row: Mapping[str, Any], eval_set: str, usual: int, limit: int | None, questions: int) -> str:
+    runs = row["expected"] // questions
+    return remedy(row["model"], row["arm"], eval_set, runs=None if runs == usual else runs, limit=limit)
+
+
+def remedy(model: str, arm: str, eval_set: str, *, runs: int | None = None, limit: int | None = None) -> str:
+    """Return the command that makes a cell; for an arm that is not ours, the two ways in which it may have come in.
+
+    `runs` and `limit` are named where the settings would ask for less, or for more.
+    """
     if arm in BASELINE_ARMS:
         return f"hindcast forecast baselines --eval-set {eval_set}"
+    options = f" --runs {runs}" if runs else ""
+    options += f" --limit {limit}" if limit else ""
     if arm in BUILT_IN:
-        return f"hindcast forecast run --arm {arm} --model {model} --eval-set {eval_set}"
-    run = f"hindcast forecast run --arm MODULE:CLASS --model {model} --eval-set {eval_set}"
+        return f"hindcast forecast run --arm {arm} --model {model} --eval-set {eval_set}{options}"
+    run = f"hindcast forecast run --arm MODULE:CLASS --model {model} --eval-set {eval_set}{options}"
     return f"{run}  # the class of {arm}; if it was imported: hindcast forecast import FILE.csv"

@@ -408,6 +408,14 @@ def test_wrong_names_are_refused_with_the_remedy(asked: dict[str, Any], values: 
         run(asked, **({"chat": chat} | values))
 
 
+def test_the_limit_of_the_settings_saves_calls_of_models_only(asked: dict[str, Any]) -> None:
+    frugal = asked["settings"].model_copy(update={"forecast": load(forecast={"question_limit": 1}).forecast})
+    asked = asked | {"settings": frugal}
+    assert run(asked, chat=Script(), runs=1).rows == 1
+    assert run(asked, arm=f"{HERE}:Sync", model="none", runs=1).rows == 4
+    assert run(asked, arm=f"{HERE}:Sync", model="none", runs=1, name="fewer", limit=2).rows == 2
+
+
 def test_a_missing_eval_set_is_named(store: Store, settings: Settings) -> None:
     with pytest.raises(NotSealed, match="hindcast evalset build nowhere"):
         build(store, settings, arm="zero_shot", model="scripted", eval_set="nowhere", chat=Script())

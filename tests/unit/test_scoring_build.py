@@ -7,6 +7,7 @@ from hindcast_dagster.contracts import analysis
 from hindcast_dagster.contracts.scores import SCORED
 from hindcast_dagster.errors import InputRefused, NotReady
 from hindcast_dagster.scoring import build, models
+from hindcast_dagster.settings import load
 from hindcast_dagster.storage.tables import read_table
 from tests.score_world import T0, forecast, noisy, question, seal_baselines, seal_forecasts, seal_questions
 
@@ -76,6 +77,19 @@ def test_missing_forecasts_and_cells_are_named_with_their_command(store, setting
     assert "--arm retrieval --model toy-1b" in lost["toy-1b", "retrieval"]["command"]
     assert found["toy-1b", "retrieval"]["n"] == 0
     assert not manifest.checks[0].passed
+
+
+def test_the_command_of_a_missing_cell_asks_for_all_of_it(store, settings):
+    seal_questions(store, THREE)
+    seal_forecasts(store, [forecast(0, 0.7, run=1)], runs=2)
+    few = settings.model_copy(update={"forecast": load(forecast={"question_limit": 1, "runs": 1}).forecast})
+    score(store, few)
+    lost = {
+        (each["model"], each["arm"]): each["command"] for each in build.read_cells(store, "small")[1].stats["missing"]
+    }
+    assert lost["toy-1b", "zero_shot"].endswith("--arm zero_shot --model toy-1b --eval-set small --runs 2 --limit 3")
+    assert lost["toy-1b", "retrieval"].endswith("--arm retrieval --model toy-1b --eval-set small --limit 3")
+    assert lost["none", "market_price"] == "hindcast forecast baselines --eval-set small"
 
 
 def test_a_complete_set_says_so(store, settings):
