@@ -149,7 +149,10 @@ def sweep(
     ]
     told = "\n".join(f"{one['name']}: {one['questions']} questions at {one['fraction']:.0%}" for one in sets)
     document = {"name": name, "sets": sets, "left_out": found.left_out}
-    obj.emit(document, text=f"{told}\n{found.left_out} markets have no price at some point and are left out.")
+    obj.emit(
+        document,
+        text=f"{told}\n{found.left_out} markets are not sealed here or have no price at some point, and are left out.",
+    )
 
 
 def list_sets(context: typer.Context) -> None:

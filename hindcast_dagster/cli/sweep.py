@@ -129,7 +129,7 @@ def _scores(name: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _remarks(document: dict[str, Any]) -> list[str]:
-    said = [f"{document['left_out']} markets have no price at some point and are left out."]
+    said = [f"{document['left_out']} markets are not sealed here or have no price at some point, and are left out."]
     missing = sum(cell["missing"] for cell in document["cells"])
     if document["stopped"]:
         said.append(

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from hindcast_dagster.archive.protocol import Archive
 from hindcast_dagster.errors import NotReady, UsageError
-from hindcast_dagster.evalset.sweep import PAPER, names_of
+from hindcast_dagster.evalset.sweep import PAPER, names_of, require_markets
 from hindcast_dagster.forecast import money, records, run
 from hindcast_dagster.forecast.plan import Plan
 from hindcast_dagster.forecast.work import Progress
@@ -76,12 +76,14 @@ class Asked(NamedTuple):
 def plan(store: Store, settings: Settings, order: Order, *, archive: Archive | None = None) -> list[Plan]:
     """Return what `ask` would ask for, cell by cell, without asking or writing anything.
 
-    Raises `NotReady` when a set of the sweep is not sealed, and whatever `forecast.run.plan` raises.
+    Raises `NotReady` when a set of the sweep is not sealed or its markets are not here, and whatever
+    `forecast.run.plan` raises.
     """
     frozen(store, order.eval_set)
     cells = order.cells()
     for cell in cells:
         if store.partition(TABLE, cell.eval_set).manifest() is None:
+            require_markets(store, order.eval_set)
             points = "" if order.fractions == PAPER else f" --points {len(order.fractions)}"
             raise NotReady(
                 f"The set {cell.eval_set} of the sweep is not sealed: run `hindcast evalset sweep {order.eval_set}"

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from hindcast_dagster import clock
 from hindcast_dagster.clock import T0Policy
 from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.evalset.build import build
@@ -55,8 +56,8 @@ def build_sweep(
     """Build one eval set per fraction of the markets' lives (`name_of`), over the markets of the set `name`.
 
     All hold exactly the same markets: those that have a t0 and a price at every fraction. A sweep that is sealed is
-    returned as it is, whatever was fetched since. Raises `NotSealed` without the set, `NotReady` when no market has a
-    price at all of them.
+    returned as it is, whatever was fetched since. Raises `NotSealed` without the set, `NotReady` when no market of it
+    is sealed here or has a price at all of them.
     """
     known = [resolved.question.id for resolved in load(store, name)]
     shared = _shared(store, settings, name, known, fractions)
@@ -111,8 +112,26 @@ def _shared(store: Store, settings: Settings, name: str, known: list[str], fract
     given = frozen(store, name).manifest.stats.get("config") or {}
     shared = _common(store, settings, known, fractions, given)
     if not shared:
+        require_markets(store, name)
         raise NotReady(f"No market of {name} has a price at every one of {len(fractions)} points: choose fewer points.")
     return shared
+
+
+def require_markets(store: Store, name: str) -> None:
+    """Raise `NotReady` when no market of a set is sealed here: an imported set brings questions and no price histories.
+
+    A sweep asks about the same markets at other instants, so it needs their own records.
+    """
+    asked = load(store, name)
+    if not asked or {one.question.id for one in asked} & set(read.all_markets(store)["market_id"]):
+        return
+    months = sorted(clock.month_of(one.close_at) for one in asked)
+    first, last = clock.month_start(months[0]), clock.month_end(months[-1]) - 1
+    raise NotReady(
+        f"None of the {len(asked)} markets of {name} is sealed in {store.root} (an imported set brings its questions, "
+        "not the prices of other instants): fetch them with `hindcast markets fetch "
+        f"--closed-from {clock.iso(first)[:10]} --closed-to {clock.iso(last)[:10]}`."
+    )
 
 
 def _common(

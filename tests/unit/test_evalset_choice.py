@@ -10,13 +10,16 @@ from hindcast_dagster.clock import DAY, HOUR, Cutoff
 from hindcast_dagster.contracts.coverage import COVERAGE
 from hindcast_dagster.contracts.markets import MARKETS, PRICES
 from hindcast_dagster.errors import InputRefused, NotReady, UsageError
+from hindcast_dagster.evalset import lookback
 from hindcast_dagster.evalset.build import build
 from hindcast_dagster.evalset.config import Choice
 from hindcast_dagster.evalset.contamination import view
+from hindcast_dagster.evalset.portable import export, import_file
 from hindcast_dagster.evalset.sweep import build_sweep, points
 from hindcast_dagster.evalset.twin import build_twin
 from hindcast_dagster.questions.load import load
 from hindcast_dagster.settings import load as load_settings
+from hindcast_dagster.storage.store import open_store
 from hindcast_dagster.storage.tables import publish_table
 from tests.leak_world import CLOSE, T0, market_row
 
@@ -230,6 +233,17 @@ def test_a_sweep_is_sets_over_exactly_the_same_markets(store, settings):
         assert t0s == {CLOSE - 1 if fraction == 1 else opened + int(fraction * 20 * DAY)}
     assert found.left_out == 1
     assert build_sweep(store, settings, name="q") == found
+
+
+def test_a_sweep_of_markets_that_are_not_here_says_where_they_are(store, settings, tmp_path):
+    seal_lives(store)
+    elsewhere = open_store(tmp_path / "elsewhere")
+    import_file(elsewhere, export(store, name="q").path)
+    asked = r"None of the 3 markets of q is sealed .*markets fetch --closed-from 2025-03-01 --closed-to 2025-03-31`"
+    with pytest.raises(NotReady, match=asked):
+        build_sweep(elsewhere, settings_of(elsewhere), name="q")
+    with pytest.raises(NotReady, match=asked):
+        lookback.plan(elsewhere, settings_of(elsewhere), lookback.Order("q"))
 
 
 def test_a_trajectory_by_command(store, settings):
