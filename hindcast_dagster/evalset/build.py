@@ -4,10 +4,12 @@ What belongs here: putting pool and selection together, sealing. An eval set is 
 returns it, building it with another configuration is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Unpack
 
 import polars as pl
+from filelock import FileLock
 
 from hindcast_dagster import keys
 from hindcast_dagster.contracts.questions import EVAL_SET
@@ -25,8 +27,9 @@ from hindcast_dagster.markets.build import TABLE as MARKETS_TABLE
 from hindcast_dagster.markets.prices import TABLE as PRICES_TABLE
 from hindcast_dagster.questions.load import TABLE
 from hindcast_dagster.settings import Settings
+from hindcast_dagster.storage.files import clear_errors
 from hindcast_dagster.storage.manifest import Input, Manifest
-from hindcast_dagster.storage.store import Store
+from hindcast_dagster.storage.store import Partition, Store
 from hindcast_dagster.storage.tables import publish_table, restore_table
 
 CODE_VERSION: Final = "eval_set/1"
@@ -51,15 +54,43 @@ def build(
 def seal(store: Store, settings: Settings, *, name: str, config: Config, progress: Progress | None = None) -> Manifest:
     """Do what `build` does, for a configuration that is checked already."""
     partition = store.partition(TABLE, keys.slug(name, what="eval set name"))
+    if (standing := _standing(partition, config)) is not None:
+        return standing
+    with alone(store, name):
+        return _standing(partition, config) or _made(store, settings, name=name, config=config, progress=progress)
+
+
+@contextmanager
+def alone(store: Store, name: str) -> Iterator[None]:
+    """Hold the name of an eval set while it is made: of two at once the later finds what the earlier has sealed."""
+    path = store.area("work", f"{name}.eval-set.lock")
+    with clear_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _standing(partition: Partition, config: Config) -> Manifest | None:
+    """Return the sealed and undamaged set of this configuration. Raises `InputRefused` for one of another."""
     existing = partition.mended()
     if existing is not None:
         _refuse_other(existing, config)
-        if partition.intact() is not None:
-            return existing
+    return existing if existing is not None and partition.intact() is not None else None
+
+
+def _made(store: Store, settings: Settings, *, name: str, config: Config, progress: Progress | None) -> Manifest:
+    partition = store.partition(TABLE, name)
+    existing = partition.mended()
+    read_from = _pins(store, MARKETS_TABLE, read.months(store))
     markets = read.all_markets(store)
     if markets.is_empty():
         raise NotReady(f"No market is sealed in {store.root}: run `hindcast markets fetch` first.")
     chosen = candidates(store, markets, config)
+    read_from += _pins(store, PRICES_TABLE, months_of(chosen))
     archive = archive_pins(store)
     frame, excluded = askable(store, settings, config, markets=markets, chosen=chosen, progress=progress)
     sorting = classified(store, settings, frame, slug=config.topics_by) if config.topics_by else None
@@ -74,8 +105,10 @@ def seal(store: Store, settings: Settings, *, name: str, config: Config, progres
         raise NotReady(f"The eval set {name} would be empty ({said}): nothing was sealed.")
     if existing is not None:
         return restore_table(partition, found.frame, EVAL_SET, manifest=existing)
-    months = months_of(chosen)
-    pins = [*_pins(store, MARKETS_TABLE, read.months(store)), *_pins(store, PRICES_TABLE, months), *archive]
+    now = [*_pins(store, MARKETS_TABLE, read.months(store)), *_pins(store, PRICES_TABLE, months_of(chosen))]
+    if now != read_from:
+        raise NotReady(f"Markets were fetched while {name} was made, so it was not sealed: run the same command again.")
+    pins = [*read_from, *archive]
     return publish_table(
         partition,
         found.frame,

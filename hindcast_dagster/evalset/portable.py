@@ -19,7 +19,7 @@ from hindcast_dagster.contracts.markets import OUTCOMES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.errors import HindcastError, InputRefused, UsageError
-from hindcast_dagster.evalset.build import CODE_VERSION
+from hindcast_dagster.evalset.build import CODE_VERSION, alone
 from hindcast_dagster.evalset.checks import within_archive
 from hindcast_dagster.evalset.describe import describe
 from hindcast_dagster.evalset.pool import archive_pins
@@ -79,6 +79,12 @@ def import_file(store: Store, path: Path) -> Manifest:
     _check_expectations(frame, path)
     if _hash(frame.to_dicts()) != document["sha256"]:
         raise InputRefused(f"{path} holds values of other types, or in another order, than an export writes.")
+    with alone(store, name):
+        return _kept(store, document, frame, path=path)
+
+
+def _kept(store: Store, document: dict[str, Any], frame: pl.DataFrame, *, path: Path) -> Manifest:
+    name = document["name"]
     partition = store.partition(TABLE, name)
     existing = partition.manifest()
     if existing is not None:

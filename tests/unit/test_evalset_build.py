@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from hindcast_dagster.clock import DAY, HOUR, Cutoff, T0Policy, iso
 from hindcast_dagster.contracts.coverage import COVERAGE
+from hindcast_dagster.contracts.markets import PRICES
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.errors import InputRefused, NotReady, UsageError
 from hindcast_dagster.evalset.build import build
@@ -339,6 +341,55 @@ def test_what_is_built_later_changes_no_eval_set(toy: ToyPolymarket, store: Stor
     assert load(store, "q") == questions
     pin = next(pin for pin in before.pins if pin.table == "markets")
     assert store.partition("markets", "2026-01").at_version(pin.version).manifest.rows == 1  # the old snapshot is kept
+
+
+def test_a_set_is_not_sealed_over_markets_that_change_while_it_is_made(
+    toy: ToyPolymarket, store: Store, settings: Settings
+) -> None:
+    """Its pins would name prices that nobody read, and its name would be taken for good."""
+    toy.add(1)
+    toy.add(2)
+    fetch(store, settings)
+
+    def change(*_: Any) -> None:
+        (partition,) = [store.partition("market_prices", *key) for key in store.sealed_keys("market_prices")]
+        frame = read_table(partition.require(), PRICES)
+        publish_table(partition, frame.with_columns(pl.col("price") / 2), PRICES, code_version="x")
+
+    with pytest.raises(NotReady, match="run the same command again"):
+        build(store, settings, name="q", policy="day_before_close", progress=change)
+    assert store.sealed_keys("eval_set") == []
+    build(store, settings, name="q", policy="day_before_close")
+
+
+def test_two_builds_of_one_name_at_once_end_with_the_first(
+    toy: ToyPolymarket, store: Store, settings: Settings
+) -> None:
+    toy.add(1)
+    fetch(store, settings)
+    first, ended = threading.Event(), threading.Event()
+    found: list[Manifest | Exception] = []
+
+    def slow(*_: Any) -> None:
+        first.set()
+        ended.wait(0.5)
+
+    def make(policy: str, progress: Any) -> None:
+        try:
+            found.append(build(store, settings, name="q", policy=policy, progress=progress))
+        except InputRefused as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=make, args=("day_before_close", slow))]
+    threads[0].start()
+    assert first.wait(20)
+    threads.append(threading.Thread(target=make, args=("days_before:2", None)))
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    sealed, refused = found
+    assert isinstance(refused, InputRefused)
+    assert sealed == store.partition("eval_set", "q").manifest()
 
 
 def test_a_revised_outcome_is_scored_in_a_new_set_and_a_void_one_in_none(
