@@ -3,8 +3,10 @@
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from hindcast_dagster.cli.context import Context
+from hindcast_dagster.cli.forecast import CAPPED, STOPPED, DryRun, MaxCost, estimate, planned
 
 Model = Annotated[str, typer.Option("--model", help="A model of the roster (see `hindcast models list`).")]
 EvalSet = Annotated[str, typer.Option("--eval-set", help="The eval set whose questions are asked.")]
@@ -36,28 +38,49 @@ def unsealed(
     days: Annotated[int, typer.Option(help="Days after the close until which the agent may read.")] = 7,
     runs: Runs = None,
     limit: Limit = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
 ) -> None:
     """Let the agent read past the close, to measure what a leak would have bought.
 
     Example: hindcast control unsealed --model qwen3-8b --eval-set first --days 7
     """
-    _run(context.obj, kind="unsealed", model=model, eval_set=eval_set, runs=runs, limit=limit, days=days)
+    order = _order("unsealed", model, eval_set, runs, limit) | {"days": days}
+    _run(context.obj, order, dry_run=dry_run, max_cost=max_cost)
 
 
-def placebo(context: typer.Context, *, model: Model, eval_set: EvalSet, runs: Runs = None, limit: Limit = None) -> None:
+def placebo(
+    context: typer.Context,
+    *,
+    model: Model,
+    eval_set: EvalSet,
+    runs: Runs = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
+) -> None:
     """Give the agent another market's evidence, of the same topic, to tell prompt from information.
 
     Example: hindcast control placebo --model qwen3-8b --eval-set first
     """
-    _run(context.obj, kind="placebo", model=model, eval_set=eval_set, runs=runs, limit=limit)
+    _run(context.obj, _order("placebo", model, eval_set, runs, limit), dry_run=dry_run, max_cost=max_cost)
 
 
-def paper(context: typer.Context, *, model: Model, eval_set: EvalSet, runs: Runs = None, limit: Limit = None) -> None:
+def paper(
+    context: typer.Context,
+    *,
+    model: Model,
+    eval_set: EvalSet,
+    runs: Runs = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
+) -> None:
     """Show the agent the late texts and votes that strict mode keeps back, to measure what the mode is worth.
 
     Example: hindcast control paper --model qwen3-8b --eval-set first
     """
-    _run(context.obj, kind="paper", model=model, eval_set=eval_set, runs=runs, limit=limit)
+    _run(context.obj, _order("paper", model, eval_set, runs, limit), dry_run=dry_run, max_cost=max_cost)
 
 
 def effects(context: typer.Context, *, eval_set: EvalSet) -> None:
@@ -96,6 +119,8 @@ def detective(
     model: Annotated[str, typer.Option("--model", help="A model that has not forecast this set.")],
     eval_set: EvalSet,
     limit: Annotated[int, typer.Option(help="Most documents, and most rationales, that are read.")] = 500,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
 ) -> None:
     """Let a second model re-read evidence and rationales for knowledge of after t0; its own exam stands beside it.
 
@@ -103,40 +128,66 @@ def detective(
     """
     from hindcast_dagster.leakage import detective as reading
 
-    given: Context = context.obj
-    manifest = reading.build(given.store, given.settings, model=model, eval_set=eval_set, limit=limit)
-    document = {"eval_set": eval_set, "model": model, **manifest.stats}
-    given.emit(document)
+    order = {"model": model, "eval_set": eval_set, "limit": limit}
+    _read(context.obj, reading, order, dry_run=dry_run, max_cost=max_cost)
 
 
-def recall(context: typer.Context, *, model: Model, eval_set: EvalSet) -> None:
+def recall(
+    context: typer.Context, *, model: Model, eval_set: EvalSet, dry_run: DryRun = False, max_cost: MaxCost = None
+) -> None:
     """Ask a model what happened, without archive and forecast, to measure what it remembers.
 
     Example: hindcast control recall --model qwen3-8b --eval-set first
     """
     from hindcast_dagster.leakage import recall as memory
 
-    given: Context = context.obj
-    manifest = memory.build(given.store, given.settings, model=model, eval_set=eval_set)
-    given.emit({"eval_set": eval_set, "model": model, "questions": manifest.rows, **manifest.stats})
+    _read(context.obj, memory, {"model": model, "eval_set": eval_set}, dry_run=dry_run, max_cost=max_cost)
 
 
-def _run(given: Context, **asked: Any) -> None:
+def _order(kind: str, model: str, eval_set: str, runs: int | None, limit: int | None) -> dict[str, Any]:
+    return {"kind": kind, "model": model, "eval_set": eval_set, "runs": runs, "limit": limit}
+
+
+def _run(given: Context, order: dict[str, Any], *, dry_run: bool, max_cost: float | None) -> None:
     from hindcast_dagster.leakage import controls
 
-    with given.progress(f"{asked['kind']} control") as bar:
-        manifest = controls.build(given.store, given.settings, progress=bar, **asked)
+    if dry_run:
+        plan = controls.plan(given.store, given.settings, **order).as_dict()
+        given.emit(plan, text=Text(planned(plan)))
+        return
+    kind, eval_set = order["kind"], order["eval_set"]
+    with given.progress(f"{kind} control") as bar:
+        manifest = controls.build(given.store, given.settings, progress=bar, max_cost=max_cost, **order)
+    stats, capped = manifest.stats, given.settings.forecast.question_limit
     document = {
-        "kind": asked["kind"],
-        "model": asked["model"],
-        "eval_set": asked["eval_set"],
+        "kind": kind,
+        "model": order["model"],
+        "eval_set": eval_set,
         "forecasts": manifest.rows,
+        "missing": stats["missing"],
+        "stopped": stats["stopped"],
     }
-    given.emit(
-        document,
-        text=f"{manifest.rows} forecasts of the {asked['kind']} control, never ranked. "
-        f"See `hindcast control effects --eval-set {asked['eval_set']}`.",
-    )
+    lines = [f"{manifest.rows} forecasts of the {kind} control, never ranked."]
+    if capped and order["limit"] is None:
+        lines.append(CAPPED.format(capped))
+    if stats["stopped"]:
+        lines.append(STOPPED.format(stats["missing"]))
+    given.emit(document, text=Text("\n".join([*lines, f"See `hindcast control effects --eval-set {eval_set}`."])))
+
+
+def _read(given: Context, control: Any, order: dict[str, Any], *, dry_run: bool, max_cost: float | None) -> None:
+    """Plan or run a control that asks single prompts: the module of the recall probe or of the detective."""
+    if dry_run:
+        plan = control.plan(given.store, given.settings, **order).as_dict()
+        there = f"{plan['done']} answers are there, {plan['pending']} to ask: {estimate(plan)}."
+        given.emit(plan, text=Text(f"{plan['control']} / {plan['model']} on {plan['eval_set']}:\n{there}"))
+        return
+    with given.progress(str(control.PROMPT).replace("_", " ")) as bar:
+        manifest = control.build(given.store, given.settings, progress=bar, max_cost=max_cost, **order)
+    if manifest.stats["stopped"]:
+        given.err.print(STOPPED.format(manifest.stats["missing"]))
+    document = {"eval_set": order["eval_set"], "model": order["model"], "answers": manifest.rows}
+    given.emit(document | manifest.stats)
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:

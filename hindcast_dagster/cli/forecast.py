@@ -1,7 +1,7 @@
 """`hindcast forecast run`, `show`, `replay`, `questions` and `import`: made, looked at, taken in from elsewhere."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -11,7 +11,12 @@ from hindcast_dagster.clock import iso
 
 EvalSet = Annotated[str, typer.Option(help="Name of the eval set.")]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and ask nothing.")]
+MaxCost = Annotated[float | None, typer.Option(help="Stop before this many US dollars are spent.")]
 Name = Annotated[str | None, typer.Option(help="Name in the tables, when it is not the arm's own.")]
+
+CAPPED: Final = "Only the first {} questions are asked (forecast.question_limit); --limit N asks N."
+STOPPED: Final = "{} are missing: the money limit was reached. Run the same command again."
 
 group = typer.Typer(no_args_is_help=True, help="Ask forecasters the questions of an eval set.")
 
@@ -30,8 +35,8 @@ def run(
     model: Annotated[str, typer.Option(help="Slug of the roster; none for an arm without a model.")] = "none",
     runs: Annotated[int | None, typer.Option(help="Runs per question; they differ in their seed (default 5).")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N questions.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and ask nothing.")] = False,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before this many US dollars are spent.")] = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace forecasts made with other prompts, settings or archive.")
     ] = False,
@@ -54,7 +59,7 @@ def run(
     options["name"] = name
     if dry_run:
         found = running.plan(obj.store, obj.settings, overwrite=overwrite, **options)
-        obj.emit(found.as_dict(), text=Text(_planned(found.as_dict())))
+        obj.emit(found.as_dict(), text=Text(planned(found.as_dict())))
         return
     with obj.progress(f"{arm} {model}") as progress:
         manifest = running.build(
@@ -192,9 +197,9 @@ def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None,
         document |= {"new": new, "kept": manifest.rows - new}
         lines[0] += f" {new} new, {manifest.rows - new} kept."
     if capped:
-        lines.append(f"Only the first {capped} questions are asked (forecast.question_limit); --limit N asks N.")
+        lines.append(CAPPED.format(capped))
     if stats["stopped"]:
-        lines.append(f"{stats['missing']} are missing: the money limit was reached. Run the same command again.")
+        lines.append(STOPPED.format(stats["missing"]))
     if failed := stats["statuses"].get("failed"):
         lines.append(f"{failed} failed (see `hindcast forecast show`); the next run tries them again.")
     flags = stats["contamination"]
@@ -209,11 +214,17 @@ def _emit(obj: Context, manifest: Any, eval_set: str, *, new: int | None = None,
     obj.emit(document, text=Text("\n".join(lines)))
 
 
-def _planned(plan: dict[str, Any]) -> str:
+def planned(plan: dict[str, Any]) -> str:
+    """Return what a dry run says about forecasts."""
+    return (
+        f"{plan['arm']} / {plan['model']} on {plan['eval_set']}: {plan['questions']} questions, {plan['runs']} runs.\n"
+        f"{plan['done']} forecasts are done, {plan['pending']} to make: {estimate(plan)}."
+    )
+
+
+def estimate(plan: dict[str, Any]) -> str:
+    """Return calls, tokens and money of a plan in words."""
     known = plan["calls"] is not None
     calls = f"{plan['calls']} calls, at most {plan['tokens_in']:,} + {plan['tokens_out']:,} tokens" if known else "?"
     money = f"${plan['cost']:.2f} at most" if plan["cost"] is not None else "no price in the roster"
-    return (
-        f"{plan['arm']} / {plan['model']} on {plan['eval_set']}: {plan['questions']} questions, {plan['runs']} runs.\n"
-        f"{plan['done']} forecasts are done, {plan['pending']} to make: {calls}, {money}."
-    )
+    return f"{calls}, {money}"

@@ -10,7 +10,7 @@ from hindcast_dagster.settings import Settings
 
 _FIXED: Final = 500
 """Tokens of a built-in prompt without question and evidence."""
-_CHARACTERS_PER_TOKEN: Final = 3.5
+CHARACTERS_PER_TOKEN: Final = 3.5
 _REPORT: Final = 1200
 """Tokens of an evidence report as a later call reads it."""
 
@@ -67,7 +67,7 @@ def kinds_of_calls(arm: str, settings: Settings) -> list[str] | None:
 
 def _tokens_in(unit: Unit, kinds: list[str], settings: Settings) -> int:
     text = sum(len(value) for value in fields(unit.question).values())
-    each = _FIXED + round(text / _CHARACTERS_PER_TOKEN)
+    each = _FIXED + round(text / CHARACTERS_PER_TOKEN)
     evidence = {"summary": settings.agent.evidence_tokens + _REPORT, "tally": settings.agent.evidence_tokens,
                 "reflection": _REPORT, "forecast": _REPORT}  # fmt: skip
     return sum(each + evidence.get(kind, 0) for kind in kinds)

@@ -68,15 +68,26 @@ def _forecast(
     store: Store, settings: Settings, ready: "_Ready", *, progress: Progress | None, overwrite: bool,
     max_cost: float | None,
 ) -> Manifest:  # fmt: skip
-    take_stock(ready.job, overwrite=overwrite)
-    price = money.price_of(settings, ready.job.model)
-    pending = ready.job.pending()
-    total = planning.plan(ready.job, settings, price).cost if price is not None else None
+    stopped = perform(
+        ready.job, settings, own_model=ready.own_model, overwrite=overwrite, max_cost=max_cost, progress=progress
+    )
+    return seal(store, ready.job, ready.eval_input, ready.contamination, stopped=stopped)
+
+
+def perform(
+    job: Job, settings: Settings, *, own_model: ChatModel | None, overwrite: bool = False,
+    max_cost: float | None = None, progress: Progress | None = None,
+) -> bool:  # fmt: skip
+    """Make what a job lacks and return whether the money ended it. `own_model` is closed at the end."""
+    take_stock(job, overwrite=overwrite)
+    price = money.price_of(settings, job.model)
+    pending = job.pending()
+    total = planning.plan(job, settings, price).cost if price is not None else None
     estimate = None if total is None else total / max(len(pending), 1)
     limit_usd = settings.llm.max_cost if max_cost is None else max_cost
-    work = Work(ready.job, money.Purse(price, limit_usd, estimate), progress)
-    asyncio.run(_worked(work, pending, ready.own_model, _concurrency(settings, ready.job.model)))
-    return seal(store, ready.job, ready.eval_input, ready.contamination, stopped=work.stopped)
+    work = Work(job, money.Purse(price, limit_usd, estimate), progress)
+    asyncio.run(_worked(work, pending, own_model, _concurrency(settings, job.model)))
+    return work.stopped
 
 
 def plan(
@@ -131,7 +142,7 @@ def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
     arm = arms.make(made_by, model=TracedModel(chat) if chat else None, settings=settings, name=order.name)
     every = _questions(store, order.eval_set)
     usual = settings.forecast.question_limit if asks_model else None
-    limit = usual if order.limit is None else _positive(order.limit, "--limit")
+    limit = usual if order.limit is None else positive(order.limit, "--limit")
     asked = sift(every, settings, model=order.model, limit=limit)
     job = Job(
         arm=arm,
@@ -141,7 +152,7 @@ def _prepare(store: Store, settings: Settings, order: _Order) -> _Ready:
         eval_set=order.eval_set,
         questions=asked.questions,
         every=frozenset(question.id for question in every),
-        runs=_positive(settings.forecast.runs if order.runs is None else order.runs, "--runs"),
+        runs=positive(settings.forecast.runs if order.runs is None else order.runs, "--runs"),
         journal=journal_of(store, arm=arm.arm, model=order.model, eval_set=order.eval_set),
         archive_mode=mode_of(settings),
         archive=_archive(store, settings, order, sealed.manifest.pins) if _reads_archive(arm) else None,
@@ -185,7 +196,8 @@ def _concurrency(settings: Settings, model: str) -> int:
     return min(settings.llm.concurrency, EMBEDDED) if embedded else settings.llm.concurrency
 
 
-def _positive(number: int, option: str) -> int:
+def positive(number: int, option: str) -> int:
+    """Return a number of an option. Raises `UsageError` below 1."""
     if number < 1:
         raise UsageError(f"{option} must be 1 or more, found {number}.")
     return number

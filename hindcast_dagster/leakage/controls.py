@@ -6,21 +6,24 @@ of their own (`controls`): no control is ever ranked, audited as a forecast, or 
 texts and votes of after t0 that strict mode keeps back, as the paper did: what that mode is worth, on the same pairs.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hindcast_dagster.archive.protocol import Archive, ArchiveView
 from hindcast_dagster.clock import DAY, Cutoff
 from hindcast_dagster.contracts.forecasts import FORECASTS
 from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.forecast import arms, money, rows
+from hindcast_dagster.forecast import plan as planning
 from hindcast_dagster.forecast.forecaster import Forecast, Forecaster
-from hindcast_dagster.forecast.job import Job, take_stock
+from hindcast_dagster.forecast.job import Job, alone, take_stock
+from hindcast_dagster.forecast.plan import Plan
 from hindcast_dagster.forecast.records import TraceRecord, mode_of
+from hindcast_dagster.forecast.run import perform, positive
 from hindcast_dagster.forecast.tracing import TracedModel
-from hindcast_dagster.forecast.work import Progress, Work
+from hindcast_dagster.forecast.unasked import unasked
+from hindcast_dagster.forecast.work import Progress
 from hindcast_dagster.leakage.placebo import Placebo, partners
 from hindcast_dagster.llm.protocol import ChatModel
 from hindcast_dagster.questions.load import frozen, load
@@ -82,42 +85,99 @@ def build(
     chat: ChatModel | None = None,
     archive: Archive | None = None,
     progress: Progress | None = None,
+    max_cost: float | None = None,
 ) -> Manifest:
     """Run a control of the retrieval agent over an eval set and seal the partition controls / kind / model / set.
 
-    `days` after the close is where `unsealed` stands. Resumed like any forecast. `chat` and `archive` stand in for the
+    `days` after the close is where `unsealed` stands. Resumed like any forecast. `max_cost` (US dollars) stops before
+    it is exceeded; what was finished is sealed and the manifest says `stopped`. `chat` and `archive` stand in for the
     roster's and the store's (for `paper` an archive in paper mode). Raises `NotReady` when the eval set or its archive
     is missing, `UsageError` for a wrong name, or for `paper` when the settings are in that mode already.
     """
-    if kind not in KINDS or days < 0:
-        raise UsageError(f"A control is {' or '.join(KINDS)}, {days} days or more after the close; found {kind!r}.")
-    if kind == PAPER:
-        settings = _in_paper_mode(settings)
-    sealed = frozen(store, eval_set)
+    order = _checked(store, _Order(kind, model, eval_set, days, runs, limit))
+    settings = _mode_of(kind, settings)
     own = chat or _open(settings, model)
-    resolved = load(store, eval_set)[: limit or settings.forecast.question_limit]
+    job, eval_input = _prepare(store, settings, order, own, archive)
+    with alone(job):
+        stopped = perform(job, settings, own_model=None if chat else own, max_cost=max_cost, progress=progress)
+        return _seal(store, job, order, eval_input, stopped=stopped)
+
+
+def plan(
+    store: Store,
+    settings: Settings,
+    *,
+    kind: Kind,
+    model: str,
+    eval_set: str,
+    days: int = DAYS,
+    runs: int | None = None,
+    limit: int | None = None,
+    archive: Archive | None = None,
+) -> Plan:
+    """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
+    order = _checked(store, _Order(kind, model, eval_set, days, runs, limit))
+    settings = _mode_of(kind, settings)
+    job, _ = _prepare(store, settings, order, unasked(settings, model), archive)
+    take_stock(job, overwrite=False, dry=True)
+    return planning.plan(job, settings, money.price_of(settings, model))
+
+
+class _Order(NamedTuple):
+    kind: Kind
+    model: str
+    eval_set: str
+    days: int
+    runs: int | None
+    limit: int | None
+
+    @property
+    def days_after_close(self) -> int | None:
+        return self.days if self.kind == "unsealed" else None
+
+
+def _checked(store: Store, order: _Order) -> _Order:
+    """Return the order. Raises what is wrong with it before a model is opened."""
+    if order.kind not in KINDS or order.days < 0:
+        raise UsageError(
+            f"A control is {' or '.join(KINDS)}, 0 days or more after the close; found {order.kind!r}, {order.days}."
+        )
+    for number, option in ((order.runs, "--runs"), (order.limit, "--limit")):
+        if number is not None:
+            positive(number, option)
+    frozen(store, order.eval_set)
+    return order
+
+
+def _mode_of(kind: Kind, settings: Settings) -> Settings:
+    return _in_paper_mode(settings) if kind == PAPER else settings
+
+
+def _prepare(
+    store: Store, settings: Settings, order: _Order, model: ChatModel, archive: Archive | None
+) -> tuple[ControlJob, Input]:
+    kind, days = order.kind, order.days
+    sealed = frozen(store, order.eval_set)
+    resolved = load(store, order.eval_set)[: order.limit or settings.forecast.question_limit]
     view_of, asked = _world(kind, resolved, days)
     if not asked:
-        raise NotReady(f"{eval_set} has no other event whose evidence could be a placebo: use a larger set.")
+        raise NotReady(f"{order.eval_set} has no other event whose evidence could be a placebo: use a larger set.")
     version = f"{days}d" if kind == "unsealed" else VERSIONS[kind]
     job = ControlJob(
-        arm=ControlArm(arms.make(arms.factory(ARM), model=TracedModel(own), settings=settings), kind, version),
-        arm_name=f"{ARM}_{kind}",
-        model=model,
-        revision=own.revision,
-        eval_set=eval_set,
+        arm=ControlArm(arms.make(arms.factory(ARM), model=TracedModel(model), settings=settings), kind, version),
+        arm_name=ARM,
+        model=order.model,
+        revision=model.revision,
+        eval_set=order.eval_set,
         questions=asked,
         every=frozenset(one.question.id for one in resolved),
-        runs=settings.forecast.runs if runs is None else runs,
-        journal=Journal(store, TABLE, kind, model, eval_set),
+        runs=settings.forecast.runs if order.runs is None else order.runs,
+        journal=Journal(store, TABLE, kind, order.model, order.eval_set),
         archive_mode=mode_of(settings),
         archive=archive or _archive(store, settings, sealed.manifest.pins),
         view_of=view_of,
     )
-    take_stock(job, overwrite=False)
-    work = Work(job, money.Purse(money.price_of(settings, model), settings.llm.max_cost, 0.0), progress)
-    asyncio.run(_worked(work, job, None if chat else own, settings.llm.concurrency))
-    return _seal(store, job, kind, sealed.as_input, days if kind == "unsealed" else None)
+    return job, sealed.as_input
 
 
 def _world(kind: Kind, resolved: Sequence[ResolvedQuestion], days: int) -> tuple[ViewOf, tuple[Question, ...]]:
@@ -153,14 +213,6 @@ def _archive(store: Store, settings: Settings, pins: Sequence[Input]) -> Archive
     return open_archive(store, settings, pins=pins, verify=True)
 
 
-async def _worked(work: Work, job: Job, model: ChatModel | None, concurrency: int) -> None:
-    try:
-        await work.do(job.pending(), concurrency=concurrency)
-    finally:
-        if model is not None:
-            await model.close()
-
-
 def late(found: Sequence[TraceRecord]) -> dict[str, int]:
     """Return how many documents were shown with a text, and with votes, that are of after t0 or of unknown time.
 
@@ -177,20 +229,22 @@ def late(found: Sequence[TraceRecord]) -> dict[str, int]:
     return {"texts": len(texts), "votes": len(votes)}
 
 
-def _seal(store: Store, job: Job, kind: Kind, eval_input: Input, days: int | None) -> Manifest:
+def _seal(store: Store, job: Job, order: _Order, eval_input: Input, *, stopped: bool) -> Manifest:
     found = [record for record in job.done.values() if record.question_id in job.every]
     stats: dict[str, Any] = rows.counts(found) | {
-        "kind": kind,
-        "days_after_close": days,
+        "kind": order.kind,
+        "days_after_close": order.days_after_close,
         "arm_version": job.arm.version,
         "questions": len({record.question_id for record in found}),
+        "missing": len(job.pending()),
+        "stopped": stopped,
         "archive_mode": job.archive_mode,
         "late": late(found),
         "never_ranked": True,
     }
     ordered = sorted(found, key=lambda record: (record.question_id, record.run))
     return publish_table(
-        store.partition(TABLE, kind, job.model, job.eval_set),
+        store.partition(TABLE, order.kind, job.model, job.eval_set),
         FORECASTS.frame([rows.row(record) for record in ordered]),
         FORECASTS,
         code_version=CODE_VERSION,

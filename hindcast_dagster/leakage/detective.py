@@ -5,7 +5,6 @@ is not, or a rationale that remembers (BLF, B.3). Its own reliability is measure
 tell an outcome and on such that do not. What it does not answer clearly is `unknown`, never clean.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -13,10 +12,13 @@ from typing import Any, Final, Literal, NamedTuple
 from hindcast_dagster.contracts.scores import DETECTIVE
 from hindcast_dagster.errors import NotReady, UsageError
 from hindcast_dagster.forecast.records import NO_MODEL, traces
+from hindcast_dagster.forecast.unasked import unasked
+from hindcast_dagster.forecast.work import Progress
+from hindcast_dagster.leakage.asking import Ask, Asking, Plan, left_out
 from hindcast_dagster.leakage.canaries import canaries
 from hindcast_dagster.leakage.corpus import texts
 from hindcast_dagster.llm.parse import Refusal, one_of, single_object
-from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
+from hindcast_dagster.llm.protocol import ChatModel
 from hindcast_dagster.prompts.loader import load as load_prompt
 from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import Question, ResolvedQuestion
@@ -33,7 +35,6 @@ CODE_VERSION: Final = "1"
 PROMPT: Final = "leak_detective"
 LIMIT: Final = 500
 CHARACTERS: Final = 3_000  # of one passage: what it tells, it tells early
-DECODING: Final = Decoding(temperature=0.0, max_tokens=1_024)
 
 
 class Passage(NamedTuple):
@@ -53,12 +54,28 @@ def build(
     eval_set: str,
     limit: int = LIMIT,
     chat: ChatModel | None = None,
+    max_cost: float | None = None,
+    progress: Progress | None = None,
 ) -> Manifest:
     """Read up to `limit` documents and `limit` rationales of an eval set, and planted passages; seal every verdict.
 
     `model` must be none of those that forecast the set (`UsageError`): a model does not catch what it shares. Raises
-    `NotReady` when no model has forecast the set. Verdicts are journaled and never asked again.
+    `NotReady` when no model has forecast the set. Verdicts are journaled and never asked again. `max_cost` (US dollars)
+    stops before it is exceeded; what was read is sealed and the manifest says `stopped`.
     """
+    passages = _passages(store, model=model, eval_set=eval_set, limit=limit)
+    asking = _asking(store, passages, eval_set, model, chat or _open(settings, model))
+    said = asking.replies(settings, close=chat is None, max_cost=max_cost, progress=progress)
+    return _publish(store, (model, eval_set), passages, said, frozen(store, eval_set).as_input)
+
+
+def plan(store: Store, settings: Settings, *, model: str, eval_set: str, limit: int = LIMIT) -> Plan:
+    """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
+    passages = _passages(store, model=model, eval_set=eval_set, limit=limit)
+    return _asking(store, passages, eval_set, model, unasked(settings, model)).plan(settings)
+
+
+def _passages(store: Store, *, model: str, eval_set: str, limit: int) -> list[Passage]:
     sealed = frozen(store, eval_set)
     resolved = load(store, eval_set)
     records = [record for record in traces(store, eval_set) if record.model != NO_MODEL]
@@ -73,7 +90,7 @@ def build(
         {(record.question_id, key) for record in records for key in record.forecast.trace.documents()}, limit
     )
     written = {(record.question_id, record.forecast_id): record.forecast.rationale for record in records}
-    passages = [
+    return [
         *_documents(store, seen, by_id, sealed.manifest.pins),
         *(
             Passage("rationale", by_id[question], item, written[question, item])
@@ -82,10 +99,6 @@ def build(
         ),
         *planted(resolved),
     ]
-    journal = Journal(store, TABLE, model, eval_set)
-    own = chat or _open(settings, model)
-    verdicts = asyncio.run(_read_all(passages, own, journal, settings.llm.concurrency, close=chat is None))
-    return _publish(store, (model, eval_set), passages, verdicts, sealed.as_input)
 
 
 def planted(resolved: Sequence[ResolvedQuestion]) -> list[Passage]:
@@ -122,36 +135,19 @@ def _sample(items: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str
     return sorted(items, key=lambda item: hashlib.sha256(":".join(item).encode()).hexdigest())[:limit]
 
 
-async def _read_all(
-    passages: Sequence[Passage], model: ChatModel, journal: Journal, concurrency: int, *, close: bool
-) -> list[str]:
-    slots = asyncio.Semaphore(concurrency)
-
-    async def one(passage: Passage) -> str:
-        async with slots:
-            return await _read(passage, model, journal)
-
-    try:
-        return await asyncio.gather(*map(one, passages))
-    finally:
-        if close:
-            await model.close()
+def _asking(store: Store, passages: Sequence[Passage], eval_set: str, slug: str, model: ChatModel) -> Asking:
+    asks = tuple(_ask(passage, model) for passage in passages)
+    return Asking("detective", slug, eval_set, model, asks, Journal(store, TABLE, slug, eval_set))
 
 
-async def _read(passage: Passage, model: ChatModel, journal: Journal) -> str:
+def _ask(passage: Passage, model: ChatModel) -> Ask:
     prompt = load_prompt(PROMPT)
     user = prompt.fill(
         question=passage.question.text, cutoff_date=passage.question.t0.iso, passage=passage.text[:CHARACTERS]
     )
     known = {"prompt": user, "version": prompt.version, "model": model.slug, "revision": model.revision}
-    unit = identity_hash(known)
-    record = journal.read(unit)
-    if record is None:
-        reply = await model.complete([Message("user", user)], decoding=DECODING)
-        text = "" if reply.unfinished_thought else reply.text
-        record = {"kind": passage.kind, "item": passage.item, "reply": text, "question": passage.question.id}
-        journal.write(unit, record)
-    return verdict(str(record["reply"]))
+    kept = {"kind": passage.kind, "item": passage.item, "question": passage.question.id}
+    return Ask(identity_hash(known), user, kept)
 
 
 def _open(settings: Settings, model: str) -> ChatModel:
@@ -161,11 +157,12 @@ def _open(settings: Settings, model: str) -> ChatModel:
 
 
 def _publish(
-    store: Store, key: tuple[str, str], passages: Sequence[Passage], verdicts: Sequence[str], eval_input: Input
+    store: Store, key: tuple[str, str], passages: Sequence[Passage], said: list[str | None], eval_input: Input
 ) -> Manifest:
     rows = [
-        {"kind": one.kind, "question_id": one.question.id, "item": one.item, "verdict": said}
-        for one, said in zip(passages, verdicts, strict=True)
+        {"kind": one.kind, "question_id": one.question.id, "item": one.item, "verdict": verdict(reply)}
+        for one, reply in zip(passages, said, strict=True)
+        if reply is not None
     ]
     return publish_table(
         store.partition(TABLE, *key),
@@ -173,7 +170,7 @@ def _publish(
         DETECTIVE,
         code_version=CODE_VERSION,
         inputs=[eval_input],
-        stats=summary(rows),
+        stats=summary(rows) | left_out(said),
     )
 
 

@@ -5,7 +5,6 @@ than wrongly, knows them; its forecasts on that set are no forecasts. One answer
 over wrong for the set.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,8 +12,11 @@ from typing import Any, Final
 from hindcast_dagster.contracts.scores import RECALL
 from hindcast_dagster.forecast.fields import NO_CRITERIA
 from hindcast_dagster.forecast.money import entry_or_none
+from hindcast_dagster.forecast.unasked import unasked
+from hindcast_dagster.forecast.work import Progress
+from hindcast_dagster.leakage.asking import Ask, Asking, Plan, left_out
 from hindcast_dagster.llm.parse import Refusal, one_of, single_object
-from hindcast_dagster.llm.protocol import ChatModel, Decoding, Message
+from hindcast_dagster.llm.protocol import ChatModel
 from hindcast_dagster.prompts.loader import load as load_prompt
 from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import ResolvedQuestion
@@ -28,20 +30,29 @@ TABLE: Final = RECALL.name
 PROMPT: Final = "outcome_recall"
 ANSWERS: Final = ("Yes", "No", "unknown")
 CODE_VERSION: Final = "1"
-DECODING: Final = Decoding(temperature=0.0, max_tokens=1_024)
 
 
-def build(store: Store, settings: Settings, *, model: str, eval_set: str, chat: ChatModel | None = None) -> Manifest:
+def build(
+    store: Store,
+    settings: Settings,
+    *,
+    model: str,
+    eval_set: str,
+    chat: ChatModel | None = None,
+    max_cost: float | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
     """Ask `model` for its memory of every question of an eval set and seal what it says. Answers are journaled.
 
     `stats`: right, wrong, unknown, and `score` = (right - wrong) / questions: 0 for a model that knows nothing or
-    guesses, 1 for one that knows all. Raises `NotSealed` without the set, `UsageError` for an unknown model.
+    guesses, 1 for one that knows all. `max_cost` (US dollars) stops before it is exceeded; what was answered is sealed
+    and `stats` says `stopped`. Raises `NotSealed` without the set, `UsageError` for an unknown model.
     """
     sealed = frozen(store, eval_set)
     resolved = load(store, eval_set)
     entry = entry_or_none(settings, model)
-    journal = Journal(store, TABLE, model, eval_set)
-    said = asyncio.run(_ask_all(resolved, chat or _open(settings, model), journal, settings, close=chat is None))
+    asking = _asking(store, resolved, eval_set, model, chat or _open(settings, model))
+    said = asking.replies(settings, close=chat is None, max_cost=max_cost, progress=progress)
     rows = [
         {
             "question_id": one.question.id,
@@ -49,7 +60,9 @@ def build(store: Store, settings: Settings, *, model: str, eval_set: str, chat: 
             "right": None if answer == "unknown" else answer == one.outcome,
             "contamination": entry.contamination(one.question.t0) if entry else "no_cutoff",
         }
-        for one, answer in zip(resolved, said, strict=True)
+        for one, reply in zip(resolved, said, strict=True)
+        if reply is not None
+        for answer in [recalled(reply)]
     ]
     return publish_table(
         store.partition(TABLE, model, eval_set),
@@ -57,8 +70,13 @@ def build(store: Store, settings: Settings, *, model: str, eval_set: str, chat: 
         RECALL,
         code_version=CODE_VERSION,
         inputs=[sealed.as_input],
-        stats=summary(rows),
+        stats=summary(rows) | left_out(said),
     )
+
+
+def plan(store: Store, settings: Settings, *, model: str, eval_set: str) -> Plan:
+    """Return what `build` would ask for, without asking (`--dry-run`). Same arguments, same errors."""
+    return _asking(store, load(store, eval_set), eval_set, model, unasked(settings, model)).plan(settings)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -76,34 +94,16 @@ def recalled(reply: str) -> str:
     return said or "unknown"
 
 
-async def _ask_all(
-    resolved: Sequence[ResolvedQuestion], model: ChatModel, journal: Journal, settings: Settings, *, close: bool
-) -> list[str]:
-    slots = asyncio.Semaphore(settings.llm.concurrency)
-
-    async def one(asked: ResolvedQuestion) -> str:
-        async with slots:
-            return await _ask(asked, model, journal)
-
-    try:
-        return await asyncio.gather(*map(one, resolved))
-    finally:
-        if close:
-            await model.close()
+def _asking(store: Store, resolved: Sequence[ResolvedQuestion], eval_set: str, slug: str, model: ChatModel) -> Asking:
+    asks = tuple(_ask(one, model) for one in resolved)
+    return Asking("recall", slug, eval_set, model, asks, Journal(store, TABLE, slug, eval_set))
 
 
-async def _ask(asked: ResolvedQuestion, model: ChatModel, journal: Journal) -> str:
+def _ask(asked: ResolvedQuestion, model: ChatModel) -> Ask:
     prompt, question = load_prompt(PROMPT), asked.question
     user = prompt.fill(question=question.text, criteria=question.criteria or NO_CRITERIA)
-    unit = identity_hash(
-        {"prompt": user, "version": prompt.version, "model": model.slug, "revision": model.revision, "id": question.id}
-    )
-    record = journal.read(unit)
-    if record is None:
-        reply = await model.complete([Message("user", user)], decoding=DECODING)
-        record = {"question": question.id, "reply": "" if reply.unfinished_thought else reply.text}
-        journal.write(unit, record)
-    return recalled(str(record["reply"]))
+    known = {"prompt": user, "version": prompt.version, "model": model.slug, "revision": model.revision}
+    return Ask(identity_hash(known | {"id": question.id}), user, {"question": question.id})
 
 
 def _open(settings: Settings, model: str) -> ChatModel:

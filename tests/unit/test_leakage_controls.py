@@ -12,10 +12,12 @@ from hindcast_dagster.cli.main import app
 from hindcast_dagster.clock import Cutoff
 from hindcast_dagster.contracts.scores import CONTROLS
 from hindcast_dagster.errors import NotReady, UsageError
+from hindcast_dagster.forecast import money
 from hindcast_dagster.forecast import run as forecasting
 from hindcast_dagster.forecast.records import traces
 from hindcast_dagster.leakage import controls, effects
 from hindcast_dagster.leakage.placebo import Placebo, partners
+from hindcast_dagster.llm.roster import Price
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.tables import read_table
 from tests.forecast_world import DAY, T0, Script, question, seal_eval_set
@@ -158,6 +160,27 @@ def test_another_reach_under_the_same_name_is_refused(ran):
     store, settings, given = ran
     with pytest.raises(UsageError, match="made otherwise"):
         controls.build(store, settings, kind="unsealed", days=30, **given)
+
+
+def test_a_dry_run_counts_what_a_control_would_ask(ran):
+    store, settings, given = ran
+    archive, asked = given["archive"], len(given["chat"].calls)
+    found = controls.plan(store, settings, kind="placebo", model="qwen3-8b", eval_set="small", runs=3, archive=archive)
+    assert (found.arm, found.questions, found.pending) == ("retrieval_placebo", 2, 6)
+    honest = forecasting.plan(
+        store, settings, arm="retrieval", model="qwen3-8b", eval_set="small", runs=3, archive=archive
+    )
+    assert (found.calls, found.tokens_in, found.tokens_out) == (honest.calls, honest.tokens_in, honest.tokens_out)
+    assert len(given["chat"].calls) == asked
+
+
+def test_the_money_stops_a_control_and_the_next_call_goes_on(ran, monkeypatch):
+    store, settings, given = ran
+    monkeypatch.setattr(money, "price_of", lambda settings, model: Price(tokens_in=0, tokens_out=1_000_000))
+    cheap = controls.build(store, settings, kind="unsealed", **given | {"runs": 3}, max_cost=0.5)
+    assert (cheap.rows, cheap.stats["missing"], cheap.stats["stopped"]) == (2, 4, True)
+    rest = controls.build(store, settings, kind="unsealed", **given | {"runs": 3}, max_cost=10_000_000)
+    assert (rest.rows, rest.stats["missing"], rest.stats["stopped"]) == (6, 0, False)
 
 
 def test_what_is_refused(store, settings):
