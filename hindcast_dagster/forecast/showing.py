@@ -1,10 +1,11 @@
 """One forecast as a person reads it: what it said, and every step on the way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hindcast_dagster.clock import iso
 from hindcast_dagster.errors import UsageError
+from hindcast_dagster.evidence.labels import LABELS
 from hindcast_dagster.forecast.forecaster import Step
 from hindcast_dagster.forecast.records import TraceRecord, to_record
 from hindcast_dagster.questions.question import Question
@@ -12,6 +13,7 @@ from hindcast_dagster.questions.question import Question
 _LISTED: Final = 5
 """Documents of a step that are listed by id and date; the rest is counted."""
 _REPLY: Final = 1200  # characters of a reply that are shown
+_WIDTH: Final = 20
 _HEAD: Final = (
     "prob_yes", "choice", "status", "confidence", "conflict", "parse_step", "stop_reason", "rounds", "prior_category",
     "prior_yes", "evidence_quality", "yes_score", "no_score", "rationale",
@@ -58,10 +60,11 @@ def _lines(record: TraceRecord, question: Question) -> Iterator[str]:
     for name in _HEAD:
         value = getattr(made, name)
         if value not in (None, ""):
-            yield f"{name:17} {value}"
+            yield f"{name:{_WIDTH}} {value}"
     for name, value in made.extra.items():
-        yield f"{name:17} {_short(value)}"
-    yield f"{'documents':17} {len(made.trace.documents())}"
+        if value is not None:
+            yield f"{name:{_WIDTH}} {_short(value)}"
+    yield f"{'documents':{_WIDTH}} {len(made.trace.documents())}"
     yield ""
     for number, step in enumerate(record.steps, start=1):
         yield from _step(number, step)
@@ -93,5 +96,21 @@ def _summary(step: Step) -> str:
 
 
 def _short(value: object) -> str:
-    said = str(value)
+    said = words(value)
     return said if len(said) <= _REPLY else said[:_REPLY] + " ..."
+
+
+def words(value: object, *, depth: int = 0) -> str:
+    """Return a value of a trace as a person reads it: "yes: 2 strong, 1 weak; no: nothing" for two tallies."""
+    if value is None or isinstance(value, bool):
+        return "-" if value is None else "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return (" / " if depth > 1 else ", ").join(words(each, depth=depth + 1) for each in value) or "none"
+    if not isinstance(value, Mapping):
+        return str(value)
+    if value.keys() >= set(LABELS):
+        return ", ".join(f"{value[name]} {name}" for name in (*LABELS, "unlabelled") if value.get(name)) or "nothing"
+    told = {name: words(each, depth=depth + 1) for name, each in value.items() if each is not None and each != {}}
+    names = sorted(told, key=lambda name: name == "no")  # the journal sorts names; people say yes and no
+    parts = [f"{name}{':' if isinstance(value[name], Mapping) else ''} {told[name]}" for name in names]
+    return f"({', '.join(parts)})" if depth else "; ".join(parts) or "-"
