@@ -5,8 +5,10 @@ that HINDCAST_CONFIG names, else the one in the data root, else the one in the w
 are read from the environment only and never stored here.
 """
 
+import difflib
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -286,10 +288,32 @@ def load(*, data_root: str | None = None, **overrides: Any) -> Settings:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "settings"
         source = f" (environment or {path})" if path else " (environment)"
+        if first["type"] == "extra_forbidden":
+            raise UsageError(f"{where}{source} is not a setting; {_nearest(first['loc'])}.") from error
         raise UsageError(f"Setting {where}{source}: {first['msg']}; found {first.get('input')!r}.") from error
     except SettingsError as error:  # a list or a section as one variable that is no JSON
         raise UsageError(f"An environment variable is not the JSON that a list or a section needs: {error}.") from error
     return found.model_copy(update=changed | ({"data_root": root} if data_root else {}))
+
+
+def _nearest(found: tuple[int | str, ...]) -> str:
+    """Say what was meant by a name that is no setting: the likest of its section, else of all; else what there is."""
+    section, _, name = ".".join(map(str, found)).lower().rpartition(".")
+    every = list(_names(Settings))
+    siblings = [each for each in every if each.rpartition(".")[0] == section]
+    for known in (siblings, every):
+        full = {each.rpartition(".")[2]: each for each in known}
+        if likely := difflib.get_close_matches(name, full, n=1, cutoff=0.7):
+            return f"the nearest is {full[likely[0]]}"
+    return f"known: {', '.join(siblings or Settings.model_fields)}"
+
+
+def _names(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Yield the full name of every section and setting."""
+    for name, field in model.model_fields.items():
+        yield above + name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _names(field.annotation, f"{above}{name}.")
 
 
 def _overridden(section: BaseModel, values: dict[str, Any]) -> BaseModel:

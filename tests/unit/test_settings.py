@@ -76,3 +76,27 @@ def test_a_variable_that_is_no_json_is_wrong_usage_and_no_bug(
     monkeypatch.setenv(f"HINDCAST_{name}", value)
     with pytest.raises(UsageError, match="JSON"):
         load()
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("[agent]\nround = 3", r"agent\.round \(environment or .*\) is not a setting; the nearest is agent\.rounds\."),
+        ("[agent]\nquestion_limit = 3", r"agent\.question_limit .* the nearest is forecast\.question_limit\."),
+        (
+            "[decoding.tally]\ntemprature = 0",
+            r"decoding\.tally\.temprature .* the nearest is decoding\.tally\.temperature\.",
+        ),
+        ("[sample]\nqqq = 3", r"sample\.qqq .* is not a setting; known: sample\.months, "),
+    ],
+)
+def test_a_name_that_is_no_setting_is_told_with_the_nearest(tmp_path: Path, lines: str, said: str) -> None:
+    (tmp_path / "hindcast.toml").write_text(lines)
+    with pytest.raises(UsageError, match=said):
+        load(data_root=str(tmp_path))
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HINDCAST_AGENT__ROUND", "3")
+    with pytest.raises(UsageError, match=r"the nearest is agent\.rounds"):
+        load()
