@@ -4,13 +4,13 @@ Nothing is embedded again: the vectors of the documents that stay are taken from
 is sealed anew, as a rebuild would seal it; a version that an eval set pins keeps its name and loses the rows.
 """
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hindcast_dagster.archive import build as building
 from hindcast_dagster.archive.month import COMMENT_INDEX, SUBMISSION_INDEX, Month
 from hindcast_dagster.contracts.documents import SUBMISSIONS
+from hindcast_dagster.storage.files import remove_tree
 from hindcast_dagster.storage.forgotten import PREFIXES, Forgotten
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import NotSealed, Partition, Sealed, Store
@@ -54,7 +54,7 @@ def rewrite_pinned(partition: Partition, version: str, record: Forgotten) -> int
 
 def drop_work(store: Store, month: str) -> None:
     """Remove vectors that a killed build has left: some may be of forgotten texts, and a build makes them again."""
-    shutil.rmtree(store.area("work", "embedding", month), ignore_errors=True)
+    remove_tree(store.area("work", "embedding", month))
 
 
 def _ids(month: Month) -> list[str]:

@@ -38,17 +38,26 @@ def gc(
     Example: hindcast gc --remove
     """
     given: Context = context.obj
-    found, kept = [], []
+    found: list[Path] = []
+    left: list[Path] = []
+    kept: list[str] = []
     for partition in _partitions(given.store):
         manifest = partition.manifest_or_none()
         if manifest is None:
             kept.append(partition.name)
         else:
-            found += partition.prune(keep=[manifest.version], dry_run=not remove)
-    document = {"removed" if remove else "unreferenced": [str(path) for path in found], "unreadable": kept}
+            listed = partition.prune(keep=[manifest.version], dry_run=True)
+            gone = partition.prune(keep=[manifest.version]) if remove else listed
+            found, left = found + gone, left + [path for path in listed if path not in gone]
+    document = {
+        "removed" if remove else "unreferenced": [str(path) for path in found],
+        "left": [str(path) for path in left],
+        "unreadable": kept,
+    }
     did = "Removed" if remove else "Would remove (run with --remove)"
     lines = [f"{path}  {_size(path) if not remove else ''}".rstrip() for path in found]
-    lines += [f"{did}: {len(found)} versions."] if found else ["Nothing to remove."]
+    lines += [f"{did}: {len(found)} versions."] if found or left else ["Nothing to remove."]
+    lines += [f"Left, because it is in use or not yours to remove: {path}." for path in left]
     lines += [f"Left alone, because its manifest cannot be read: {name}." for name in kept]
     given.emit(document, text="\n".join(lines))
 

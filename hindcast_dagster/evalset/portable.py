@@ -24,7 +24,7 @@ from hindcast_dagster.evalset.checks import within_archive
 from hindcast_dagster.evalset.describe import describe
 from hindcast_dagster.evalset.pool import archive_pins
 from hindcast_dagster.questions.load import TABLE, frozen
-from hindcast_dagster.storage.files import write_atomic
+from hindcast_dagster.storage.files import read_bounded, write_atomic
 from hindcast_dagster.storage.manifest import Input, Manifest
 from hindcast_dagster.storage.store import Store
 from hindcast_dagster.storage.tables import publish_table, read_table
@@ -136,9 +136,7 @@ def _hash(questions: list[dict[str, Any]]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputRefused(f"{path} is larger than an eval set can be ({MAX_BYTES} bytes).")
-        document = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        document = json.loads(read_bounded(path, MAX_BYTES), parse_constant=_no_constant)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

@@ -5,6 +5,7 @@ The file is untrusted. It is read whole or refused whole, with the line and what
 
 import csv
 import hashlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from hindcast_dagster.forecast.seal import seal
 from hindcast_dagster.llm.parse import integer, probability
 from hindcast_dagster.questions.load import frozen, load
 from hindcast_dagster.questions.question import Question
+from hindcast_dagster.storage.files import read_bounded
 from hindcast_dagster.storage.manifest import Manifest
 from hindcast_dagster.storage.store import Store
 
@@ -111,10 +113,8 @@ def _by_question(line: Given) -> tuple[str, int]:
 
 def _read(path: Path, questions: dict[str, Question]) -> list[Given]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputRefused(f"{path} is larger than {MAX_BYTES // 2**20} MB.")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            given = list(_lines(csv.DictReader(file, strict=True), path, questions))
+        text = io.StringIO(read_bounded(path, MAX_BYTES).decode("utf-8-sig"), newline="")
+        given = list(_lines(csv.DictReader(text, strict=True), path, questions))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:

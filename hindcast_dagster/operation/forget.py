@@ -5,7 +5,6 @@ same dump drops the documents again. What belongs here: the order of the work an
 touched: they are other people's files, and their hash is where every lineage begins; the account names them.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ from hindcast_dagster.errors import HindcastError, NotReady, UsageError
 from hindcast_dagster.operation import redact
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage import forgotten
+from hindcast_dagster.storage.files import remove_tree
 from hindcast_dagster.storage.forgotten import PREFIXES, Forgotten, Instants
 from hindcast_dagster.storage.store import NotSealed, Partition, Store
 
@@ -227,7 +227,7 @@ class _Sweep:
             self.account.reports.append(name)
             if not self.account.dry_run:
                 report.unseal()
-                shutil.rmtree(page, ignore_errors=True)
+                remove_tree(page)
 
     def _again(self, eval_sets: list[str]) -> None:
         """Audit the affected eval sets and make their reports again; what fails is said, the text is gone anyway."""

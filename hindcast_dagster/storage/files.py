@@ -4,12 +4,13 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hindcast_dagster.errors import HindcastError, NotReady, UsageError
+from hindcast_dagster.errors import HindcastError, InputRefused, NotReady, UsageError
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LAST_BLOCKS: Final = 1 << 16
@@ -87,6 +88,25 @@ def write_atomic(path: Path, data: bytes) -> None:
             sync_directory(path.parent)
         finally:
             aside.unlink(missing_ok=True)
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """Return the content of a foreign file. Raises `InputRefused` above `limit`, also for one that tells no size."""
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise InputRefused(f"{path} is larger than {limit // 2**20} MB.")
+    return data
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory for good, for what has to go.
+
+    Raises `NotReady` when anything of it is left (another owner, a link): nobody may be told that it is gone.
+    """
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists() or path.is_symlink():
+        raise NotReady(f"{path} could not be removed: remove it by hand, or as its owner, and run the command again.")
 
 
 def sha256_file(path: Path) -> str:

@@ -21,6 +21,7 @@ from hindcast_dagster.storage.draft import Draft
 from hindcast_dagster.storage.files import (
     clear_errors,
     is_unchanged,
+    remove_tree,
     sha256_file,
     sync_directory,
     sync_tree,
@@ -278,7 +279,7 @@ class Partition:
         wanted = {self._directory(version).name for version in {*keep, *self.store.pinned(self.table, self.key)}}
         for path in self.path.glob("v-*"):
             if path.name not in wanted:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
 
     def rewrite(self, version: str, write: Callable[[Path, Manifest], Manifest]) -> None:
         """Replace the content of a version and keep its name, for a document that has to go while somebody pins it.
@@ -330,13 +331,13 @@ class Partition:
         with FileLock(self.path / ".lock"):
             (self.path / "manifest.json").unlink(missing_ok=True)
             for path in [*self.path.glob("v-*"), *self.path.glob(".draft-*"), *self.path.glob(".ready-*")]:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
 
     def drop_drafts(self) -> bool:
         """Remove every draft, also a young one (nobody may be writing here); return whether there was any."""
         found = list(self.path.glob(".draft-*"))
         for path in found:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         return bool(found)
 
     def _sweep(self) -> None:

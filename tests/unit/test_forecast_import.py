@@ -86,6 +86,11 @@ def test_bytes_that_are_no_text_and_missing_files_are_named(ready: Store, tmp_pa
         importing.build(ready, path=tmp_path / "x.csv", eval_set="small", arm="market_price")
 
 
+def test_a_file_without_end_is_refused(ready: Store) -> None:
+    with pytest.raises(InputRefused, match="larger than"):
+        importing.build(ready, path=Path("/dev/zero"), eval_set="small")
+
+
 def test_import_and_show_on_the_command_line(ready: Store, tmp_path: Path, capsys: Any) -> None:
     path = write(tmp_path / "mine.csv", f"question,run,probability\n{Q1},1,0.65\n")
     code, found = hindcast(

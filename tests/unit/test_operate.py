@@ -12,6 +12,7 @@ from hindcast_dagster.errors import InputRefused, UsageError
 from hindcast_dagster.forecast.run import build
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage import timings
+from hindcast_dagster.storage.lease import Lease
 from hindcast_dagster.storage.manifest import Check
 from hindcast_dagster.storage.store import Blocked, Store
 from hindcast_dagster.storage.tables import publish_table
@@ -109,13 +110,22 @@ class TestGc:
         assert [Path(path).name for path in removed] == [f"v-{old.version[:32]}"]
         assert others() == before
 
+    def test_a_version_that_somebody_reads_is_said_to_be_left(self, store: Store, hindcast) -> None:
+        publish(store, 0.1)
+        old = store.partition("market_prices", "2026-01").require()
+        publish(store, 0.2)
+        lease = Lease(old.path)
+        assert hindcast("gc", "--remove") == {"removed": [], "left": [str(old.path)], "unreadable": []}
+        del lease
+        assert hindcast("gc", "--remove")["removed"] == [str(old.path)]
+
     def test_a_partition_that_cannot_be_read_keeps_its_versions(self, store: Store, hindcast) -> None:
         publish(store, 0.1, key="2026-02")
         publish(store, 0.2, key="2026-02")
         path = store.partition("market_prices", "2026-02").path
         (path / "manifest.json").write_text("{")
         document = hindcast("gc", "--remove")
-        assert document == {"removed": [], "unreadable": ["market_prices 2026-02"]}
+        assert document == {"removed": [], "left": [], "unreadable": ["market_prices 2026-02"]}
         assert len(list(path.glob("v-*"))) == 2
 
     def test_what_a_broken_eval_set_pins_stays(self, store: Store, hindcast) -> None:

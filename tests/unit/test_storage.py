@@ -112,6 +112,23 @@ def test_a_name_that_looks_like_a_version_is_refused(store: Store) -> None:
             store.partition("eval_set", *key)
 
 
+def test_what_cannot_be_removed_is_not_said_to_be_gone(store: Store, tmp_path: Path) -> None:
+    """A link is what anybody can make that nobody can remove as a folder; another owner's files end the same way."""
+    partition, elsewhere = store.partition("market_prices", "2026-01"), tmp_path / "elsewhere"
+    kept = publish(store, 0.1)
+    elsewhere.mkdir()
+    for name, remove in {
+        f"v-{'0' * 32}": lambda: partition.drop_versions(keep=[kept.version]),
+        ".draft-x": partition.drop_drafts,
+        ".ready-x": partition.unseal,
+    }.items():
+        link = partition.path / name
+        link.symlink_to(elsewhere)
+        with pytest.raises(NotReady, match="could not be removed"):
+            remove()
+        link.unlink()
+
+
 def test_a_version_that_is_gone_is_said_to_be(store: Store) -> None:
     publish(store, 0.1)
     with pytest.raises(NotSealed, match="no longer"):
