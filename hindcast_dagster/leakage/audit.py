@@ -142,7 +142,9 @@ def _of_traces(
 ) -> Iterator[Violation]:
     """Hold every trace against the corpus, and the sealed forecasts against the traces."""
     known = {row["id"]: _frozen(row) for row in questions.iter_rows(named=True)}
-    parts = [_Part(store.partition(table, *key).require()) for table, key in records.partitions(store, eval_set)]
+    parts = [
+        _Part(store.partition(table, *key).require().unforged()) for table, key in records.partitions(store, eval_set)
+    ]
     at = {forecast_id: part for part in parts for forecast_id in part.rows}
     for record in records.traces(store, eval_set):
         count.add(record)

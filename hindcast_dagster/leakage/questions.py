@@ -89,6 +89,9 @@ def _texts(question: dict[str, Any], market: dict[str, Any] | None) -> Iterator[
     if market is None:
         yield "question_mismatch", "No pinned partition of markets holds it."
         return
+    for name in ("outcome", "close_at"):
+        if question[name] != market[name]:
+            yield "question_mismatch", f"Its {name} is {question[name]!r}, the market's {market[name]!r}."
     for name, own in (("text", "question"), ("criteria", "rules")):
         if question[name] == market[own]:
             continue

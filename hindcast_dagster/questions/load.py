@@ -12,8 +12,9 @@ TABLE: Final = "eval_set"
 
 
 def frozen(store: Store, eval_set: str) -> Sealed:
-    """Return the sealed eval set. Raises `NotSealed`, which names the command that makes one."""
-    return store.partition(TABLE, eval_set).require(made_by=f"hindcast evalset build {eval_set} --t0 POLICY --all")
+    """Return the sealed eval set. Raises `NotSealed`, naming the command that makes one; `InputRefused` if forged."""
+    made_by = f"hindcast evalset build {eval_set} --t0 POLICY --all"
+    return store.partition(TABLE, eval_set).require(made_by=made_by).unforged()
 
 
 def load(store: Store, eval_set: str) -> list[ResolvedQuestion]:

@@ -69,7 +69,7 @@ def _planned(parts: list[Sealed], frames: list[pl.DataFrame]) -> dict[tuple[str,
 
 def forecast_partitions(store: Store, eval_set: str) -> list[Sealed]:
     """Return every sealed forecast partition of an eval set: the baselines and any `<arm>_forecasts`."""
-    return [store.partition(table, *key).require() for table, key in records.partitions(store, eval_set)]
+    return [store.partition(table, *key).require().unforged() for table, key in records.partitions(store, eval_set)]
 
 
 def _refuse_strangers(questions: pl.DataFrame, forecasts: pl.DataFrame, eval_set: str) -> None:

@@ -73,6 +73,15 @@ class Manifest(BaseModel):
         return next((check for check in self.checks if check.blocking and not check.passed), None)
 
     @property
+    def names_its_files(self) -> bool:
+        """The version is the hash of the files that are listed: data and manifest were not changed together.
+
+        Not so for a version that a take-down rewrote under its name, which only months of documents ever are.
+        """
+        listed = {file.path: file.sha256 for file in self.files}
+        return not listed or content_version({"": self.schema_version, **listed}) == self.version
+
+    @property
     def as_input(self) -> Input:
         """This partition as an input or a pin of another."""
         return Input(table=self.table, key=self.key, version=self.version)

@@ -356,6 +356,12 @@ def _intact(home: Path, manifest: Manifest) -> bool:
 class Sealed:
     """A sealed partition version: immutable."""
 
+    def unforged(self) -> "Sealed":
+        """Return this. Raises `InputRefused` when files and manifest were changed together under the old version."""
+        if not self.manifest.names_its_files:
+            raise InputRefused(f"{self.path} is not what was sealed: its files are not those of its version.")
+        return self
+
     def __init__(self, manifest: Manifest, path: Path) -> None:
         self.manifest, self.path = manifest, path
 

@@ -1,5 +1,6 @@
 """The leak audit: green on honest traces, red with the exact kind, question, run, step and document on each sabotage."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -10,10 +11,11 @@ from hindcast_dagster.cli.main import app
 from hindcast_dagster.clock import DAY, HOUR
 from hindcast_dagster.contracts.questions import EVAL_SET
 from hindcast_dagster.contracts.scores import AUDIT
-from hindcast_dagster.errors import NotReady
+from hindcast_dagster.errors import InputRefused, NotReady
 from hindcast_dagster.forecast.forecaster import Seen, Step, Trace
 from hindcast_dagster.forecast.records import journal_of, to_record
 from hindcast_dagster.leakage import audit
+from hindcast_dagster.scoring.inputs import load as load_inputs
 from hindcast_dagster.settings import load
 from hindcast_dagster.storage.store import NotSealed
 from hindcast_dagster.storage.tables import publish_table
@@ -159,6 +161,29 @@ def test_a_sealed_row_that_tells_what_its_trace_does_not(store, settings, name, 
     world.seal_set(store)
     world.seal_forecasts(store, world.write_trace(store, world.trace_record()), **{name: value})
     assert [step for _, _, step, _ in found(store, settings)] == [f"sealed:{name}"]
+
+
+@pytest.mark.parametrize("change", [{"outcome": "No"}, {"close_at": world.CLOSE + DAY}])
+def test_an_outcome_or_a_close_that_is_not_the_markets(honest, settings, change):
+    world.seal_set(honest, question=change)
+    assert [kind for kind, *_ in found(honest, settings)] == ["question_mismatch"]
+
+
+@pytest.mark.parametrize("table", ["eval_set", "retrieval_forecasts"])
+def test_data_and_manifest_that_were_changed_together_are_not_what_was_sealed(honest, settings, table):
+    (key,) = honest.sealed_keys(table)
+    partition = honest.partition(table, *key)
+    path = partition.require().file("data.parquet")
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    frame = pl.read_parquet(path)
+    frame.with_columns(pl.lit(world.T0 - DAY).alias("t0")).write_parquet(path)
+    now = hashlib.sha256(path.read_bytes()).hexdigest()
+    for manifest in (partition.path / "manifest.json", path.parent / "manifest.json"):
+        manifest.write_text(manifest.read_text().replace(before, now))
+    with pytest.raises(InputRefused, match="not what was sealed"):
+        audit.build(honest, settings, eval_set=world.SET)
+    with pytest.raises(InputRefused, match="not what was sealed"):
+        load_inputs(honest, world.SET)
 
 
 def test_a_forecast_that_stood_at_another_instant(honest, settings):
