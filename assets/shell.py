@@ -52,7 +52,12 @@ def contract_result(store: Store, manifest: Manifest, contract: Contract) -> dg.
     verdicts = run_suite(contract, pl.scan_parquet(sealed.file(DATA)))
     failed = [verdict for verdict in verdicts if not verdict.passed]
     records = [dg.TableRecord({"expectation": v.name, "passed": v.passed, "detail": v.detail}) for v in verdicts]
-    said = f"{len(verdicts) - len(failed)} of {len(verdicts)} expectations hold for {' / '.join(manifest.key)}"
+    where = " / ".join(manifest.key)
+    said = f"{len(verdicts) - len(failed)} of {len(verdicts)} expectations hold for {where}"
+    if not verdicts:
+        said = f"{where} has the columns and types of its contract, which expects nothing further"
+    elif not manifest.rows:
+        said += ", which has no rows"
     return dg.AssetCheckResult(
         check_name=CONTRACT_CHECK,
         passed=not failed,

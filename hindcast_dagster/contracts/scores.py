@@ -97,6 +97,10 @@ AUDIT: Final = Contract(
     ),
     primary_key=("kind", "question_id", "model", "arm", "run", "step", "document"),
     order=("question_id", "model", "arm", "run", "step", "kind", "document"),
+    expectations=(
+        *not_null("kind", "question_id", "detail"),
+        unique("kind", "question_id", "model", "arm", "run", "step", "document"),
+    ),
 )
 
 CONTROLS: Final = Contract(

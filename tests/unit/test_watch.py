@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from assets import shell
+from hindcast_dagster.contracts.analysis import EFFECTS
 from hindcast_dagster.contracts.documents import COMMENTS
 from hindcast_dagster.contracts.markets import MARKETS, PRICES
+from hindcast_dagster.contracts.scores import AUDIT
 from hindcast_dagster.contracts.table import ContractBroken
 from hindcast_dagster.operation import drift
 from hindcast_dagster.scoring import build as scoring
@@ -151,6 +153,19 @@ class TestContract:
     def test_a_value_outside_is_never_sealed(self, values: dict[str, Any], said: str) -> None:
         with pytest.raises(ContractBroken, match=said):
             PRICES.frame([self.price(**values)])
+
+    def test_what_the_check_says_is_true_of_a_table_without_rows_too(self, store: Store) -> None:
+        cases = [
+            (AUDIT, "4 of 4 expectations hold for small, which has no rows."),
+            (EFFECTS, "small has the columns and types of its contract, which expects nothing further."),
+        ]
+        for contract, said in cases:
+            manifest = publish_table(
+                store.partition(contract.name, "small"), contract.empty(), contract, code_version="1"
+            )
+            shown = shell.contract_result(store, manifest, contract)
+            assert shown.passed
+            assert shown.description == said
 
     def test_the_edges_are_inside(self) -> None:
         assert PRICES.frame([self.price(price=0.0), self.price(price=1.0, at=1_700_000_001)]).height == 2
