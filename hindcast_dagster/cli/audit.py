@@ -39,6 +39,7 @@ def _text(document: dict[str, Any]) -> Any:
     from rich import box
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     verdict = "GREEN: nothing leaked" if document["clean"] else "RED"
     late = ", ".join(f"{number} {kind}" for kind, number in document["late"].items())
@@ -63,5 +64,5 @@ def _text(document: dict[str, Any]) -> Any:
     names = ("kind", "question", "model", "arm", "run", "step", "document", "detail")
     table = Table(*names, box=box.SIMPLE, pad_edge=False)
     for row in document["violations"]:
-        table.add_row(*(str(row[name] if row[name] is not None else "") for name in names))
+        table.add_row(*(Text(str(row[name] if row[name] is not None else "")) for name in names))
     return Group(head, table)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from hindcast_dagster.settings import Settings, load
@@ -25,6 +27,22 @@ LINE_S: Final = 10.0
 
 BEAT_S: Final = 1.0
 """Seconds between two looks at whether a line is due."""
+_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Escapes, bells and direction marks: what a terminal would obey."""
+
+
+def inert(text: str) -> str:
+    """Return a text without what a terminal would obey: titles, posts, replies and errors are other people's words."""
+    return _OBEYED.sub("", text)
+
+
+class Inert(Console):
+    """A console that prints texts as texts. Its own colours are added later and stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield what `Console` would, made inert."""
+        for part in super().render(renderable, options):
+            yield part if part.control or _OBEYED.search(part.text) is None else Segment(inert(part.text), part.style)
 
 
 @dataclass
@@ -47,13 +65,13 @@ class Context:
     @cached_property
     def err(self) -> Console:
         """Where progress and remarks go: stderr."""
-        return Console(stderr=True, highlight=False)
+        return Inert(stderr=True, highlight=False)
 
     @cached_property
     def out(self) -> Console:
         """Where results for a person go: stdout."""
         piped = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
-        return Console(highlight=False, width=piped)
+        return Inert(highlight=False, width=piped)
 
     def emit(self, document: dict[str, Any], *, text: Any = None) -> None:
         """Print a result: with --json exactly one JSON document, else `text` (a string or a rich renderable)."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from hindcast_dagster.cli.context import Context
+from hindcast_dagster.cli.context import Context, inert
 from hindcast_dagster.errors import HindcastError
 
 app = typer.Typer(
@@ -99,7 +99,7 @@ def _fail(message: str, code: int, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(json.dumps({"error": {"message": message, "exit_code": code}}, ensure_ascii=False) + "\n")
     else:
-        sys.stderr.write(f"hindcast: {message}\n")
+        sys.stderr.write(f"hindcast: {inert(message)}\n")
     return code
 
 

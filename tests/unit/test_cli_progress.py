@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer.testing import CliRunner, Result
 
 from hindcast_dagster.cli import context as context_module
 from hindcast_dagster.cli.context import Bar, Context, Lines
-from hindcast_dagster.cli.main import app
+from hindcast_dagster.cli.main import app, run
 from hindcast_dagster.storage.store import Store
 from tests.forecast_world import question, seal_eval_set
 
@@ -112,3 +114,17 @@ def test_what_stands_in_brackets_is_printed_as_it_is(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == f"/data/{name}/report.html\n"
     Context().emit({"path": name})
     assert json.loads(capsys.readouterr().out) == {"path": name}
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\x08", "\u202e"])
+def test_no_foreign_text_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[str], hostile: str) -> None:
+    table = Table("a")
+    table.add_row(Text(f"before{hostile}after"))
+    for text in (f"before{hostile}after", table, Text(hostile)):
+        Context().emit({}, text=text)
+    Context().err.print(hostile)
+    shown = capsys.readouterr()
+    assert not set("\x1b\x07\x08\x9b\u202e") & set(shown.out + shown.err)
+    with pytest.raises(SystemExit):
+        run(["evalset", "show", "--data-root", f"s3://{hostile}", "x"])
+    assert not set("\x1b\x07\x08\x9b\u202e") & set(capsys.readouterr().err)
