@@ -332,6 +332,15 @@ def run_cli(store, *arguments):
     return CliRunner().invoke(app, ["--data-root", str(store.root), "--json", "audit", *arguments])
 
 
+def test_a_violation_that_quotes_brackets_is_told_and_is_no_bug(honest):
+    from typer.testing import CliRunner
+
+    world.seal_set(honest, question={"criteria": "Additional context: [/b] resolved"})
+    told = CliRunner().invoke(app, ["--data-root", str(honest.root), "audit", "--eval-set", world.SET])
+    assert told.exit_code == 3
+    assert "question_after_t0" in told.stdout
+
+
 def test_command_line(honest, settings):
     green = run_cli(honest, "--eval-set", world.SET)
     assert green.exit_code == 0
