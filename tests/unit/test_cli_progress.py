@@ -15,8 +15,9 @@ from typer.testing import CliRunner, Result
 from hindcast_dagster.cli import context as context_module
 from hindcast_dagster.cli.context import Bar, Context, Lines
 from hindcast_dagster.cli.main import app, run
+from hindcast_dagster.llm import open as opening
 from hindcast_dagster.storage.store import Store
-from tests.forecast_world import question, seal_eval_set
+from tests.forecast_world import Script, question, seal_eval_set
 
 
 def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +71,13 @@ def test_a_limit_of_the_settings_is_told_with_the_option_that_lifts_it(
 ) -> None:
     monkeypatch.setenv("HINDCAST_FORECAST__QUESTION_LIMIT", "2")
     seal_eval_set(store, [question(number) for number in range(1, 5)])
-    arm = ("--arm", "tests.unit.test_forecast_run:Sync", "--eval-set", "small", "--runs", "1")
-    assert "Only the first 2 questions are asked" in _run(store, "run", *arm).stdout
-    assert "Only the first" not in _run(store, "run", *arm, "--limit", "4").stdout
+    monkeypatch.setattr(opening, "open_model", lambda *_: Script(slug="qwen3-8b"))
+    asks = ("--arm", "zero_shot", "--model", "qwen3-8b", "--eval-set", "small", "--runs", "1")
+    assert "Only the first 2 questions are asked" in _run(store, "run", *asks).stdout
+    assert "Only the first" not in _run(store, "run", *asks, "--limit", "4").stdout
+    none = ("--arm", "tests.unit.test_forecast_run:Sync", "--eval-set", "small", "--runs", "1")
+    assert "Only the first" not in (said := _run(store, "run", *none).stdout), "it holds for arms that ask a model"
+    assert "4 forecasts (4 ok)" in said
 
 
 def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines() -> None:
