@@ -36,10 +36,7 @@ def audit(
 
 
 def _text(document: dict[str, Any]) -> Any:
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
 
     verdict = "GREEN: nothing leaked" if document["clean"] else "RED"
     late = ", ".join(f"{number} {kind}" for kind, number in document["late"].items())
@@ -61,8 +58,14 @@ def _text(document: dict[str, Any]) -> Any:
         )
     if document["clean"]:
         return head
-    names = ("kind", "question", "model", "arm", "run", "step", "document", "detail")
-    table = Table(*names, box=box.SIMPLE, pad_edge=False)
-    for row in document["violations"]:
-        table.add_row(*(Text(str(row[name] if row[name] is not None else "")) for name in names))
-    return Group(head, table)
+    return Group(head, *(_violation(row) for row in document["violations"]))
+
+
+def _violation(row: dict[str, Any]) -> Any:
+    """Say one violation in three lines, which any window can hold: its ids are long."""
+    from rich.text import Text
+
+    who = f"{row['model']} {row['arm']} run {row['run']}".strip()
+    where = ", ".join(str(row[name]) for name in ("step", "document") if row[name])
+    lines = [(f"\n{row['kind']}", "bold"), (f"  question {row['question'] or '-'}", ""), (f"\n  {who}, {where}", "")]
+    return Text.assemble(*lines, f"\n  {row['detail']}")

@@ -336,9 +336,11 @@ def test_a_violation_that_quotes_brackets_is_told_and_is_no_bug(honest):
     from typer.testing import CliRunner
 
     world.seal_set(honest, question={"criteria": "Additional context: [/b] resolved"})
-    told = CliRunner().invoke(app, ["--data-root", str(honest.root), "audit", "--eval-set", world.SET])
+    asked = ["--data-root", str(honest.root), "audit", "--eval-set", world.SET]
+    told = CliRunner().invoke(app, asked, env={"COLUMNS": "80"})
     assert told.exit_code == 3
-    assert "question_after_t0" in told.stdout
+    for said in ("question_after_t0", "[/b]"):
+        assert said in told.stdout
 
 
 def test_command_line(honest, settings):
