@@ -62,10 +62,10 @@ def _text(document: dict[str, Any]) -> Any:
 
 
 def _violation(row: dict[str, Any]) -> Any:
-    """Say one violation in three lines, which any window can hold: its ids are long."""
+    """Say one violation in lines that any window can hold: its ids are long."""
     from rich.text import Text
 
     who = f"{row['model']} {row['arm']} run {row['run']}".strip()
     where = ", ".join(str(row[name]) for name in ("step", "document") if row[name])
-    lines = [(f"\n{row['kind']}", "bold"), (f"  question {row['question'] or '-'}", ""), (f"\n  {who}, {where}", "")]
+    lines = [(f"\n{row['kind']}", "bold"), (f"\n  question {row['question'] or '-'}", ""), (f"\n  {who}, {where}", "")]
     return Text.assemble(*lines, f"\n  {row['detail']}")
