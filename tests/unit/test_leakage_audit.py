@@ -335,11 +335,11 @@ def run_cli(store, *arguments):
 def test_a_violation_that_quotes_brackets_is_told_and_is_no_bug(honest):
     from typer.testing import CliRunner
 
-    world.seal_set(honest, question={"criteria": "Update [/b]: it has happened"})
+    world.seal_set(honest, question={"criteria": "Update [/b] of 2026-02-03: it has happened"})
     asked = ["--data-root", str(honest.root), "audit", "--eval-set", world.SET]
     told = CliRunner().invoke(app, asked, env={"COLUMNS": "80"})
     assert told.exit_code == 3
-    for said in ("question_after_t0", "Update [/b]:"):
+    for said in ("question_after_t0", "Update [/b] of 2026-02-03"):
         assert said in told.stdout
 
 
