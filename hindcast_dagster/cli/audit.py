@@ -21,7 +21,8 @@ def audit(
 ) -> None:
     """Prove that nothing from after t0 was shown: look every document of every trace up again.
 
-    Green: exit code 0. Red: every violation by question, run, step and document, and exit code 3.
+    Green: exit code 0. Amber: the same, but some of it cannot be vouched for. Red: every violation by question, run,
+    step and document, and exit code 3.
 
     Example: hindcast audit --eval-set demo --json
     """
@@ -38,7 +39,9 @@ def audit(
 def _text(document: dict[str, Any]) -> Any:
     from rich.console import Group
 
-    verdict = "GREEN: nothing leaked" if document["clean"] else "RED"
+    open_ends = document["unverified"] or document["imported"] or document["forgotten"]["unproved"]
+    sound = "AMBER: no leak found, and not everything could be looked up" if open_ends else "GREEN: nothing leaked"
+    verdict = sound if document["clean"] else "RED"
     late = ", ".join(f"{number} {kind}" for kind, number in document["late"].items())
     head = (
         f"{verdict}. {document['forecasts']} forecasts, {document['documents']} documents looked up again "

@@ -355,3 +355,15 @@ def test_command_line(honest, settings):
     assert document["forecasts"] == 2
     assert {"kind", "question", "run", "step", "document"} <= document["violations"][0].keys()
     assert document["violations"][0]["document"] == world.EDITED.key
+
+
+def test_the_word_is_green_only_where_everything_was_looked_up(honest):
+    from typer.testing import CliRunner
+
+    asked = ["--data-root", str(honest.root), "audit", "--eval-set", world.SET]
+    assert CliRunner().invoke(app, asked).stdout.startswith("GREEN")
+    world.write_trace(honest, world.trace_record([Step(kind="note", name="import")], run=2))
+    amber = CliRunner().invoke(app, asked)
+    assert amber.exit_code == 0
+    assert amber.stdout.startswith("AMBER")
+    assert "1 forecasts were imported" in " ".join(amber.stdout.split())
