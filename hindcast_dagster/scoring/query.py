@@ -120,7 +120,8 @@ def _files(sealed: Sealed) -> tuple[Sealed, list[Path]]:
 
 
 def _names(query: str, pattern: str) -> bool:
-    return re.search(rf"\b{pattern}\b", query, re.IGNORECASE) is not None
+    """Return whether a query names a view. One that computes names, or reads files by theirs, may name any."""
+    return re.search(rf"\b{pattern}\b|\bquery(?:_table)?\s*\(|parquet", query, re.IGNORECASE) is not None
 
 
 def _keys(sealed: Sealed) -> str:

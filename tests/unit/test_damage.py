@@ -45,8 +45,14 @@ def test_content_that_parquet_reads_but_nobody_sealed_is_refused(store):
     assert pl.read_parquet(path)["price"].to_list() == [0.9]
     with pytest.raises(InputRefused, match="not what was sealed"):
         read_table(partition.require(), PRICES)
-    with pytest.raises(InputRefused, match="not what was sealed"):
-        query.run(store, "select * from market_prices")
+    for asked in (
+        "select * from market_prices",
+        "select * from query_table('market_' || 'prices')",
+        "select * from query('select * from market_' || 'prices')",
+        f"select * from '{path}'",
+    ):
+        with pytest.raises(InputRefused, match="not what was sealed"):
+            query.run(store, asked)
     assert query.run(store, "select 1 as one").rows == [(1,)]
     assert partition.intact() is None
     publish(store, 0.5)
