@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hindcast_dagster.archive import layers
@@ -112,6 +113,28 @@ def test_the_selector_alone_returns_no_row_of_a_later_month(archive, tool):
     found = calls(View(archive, T0, alone))[tool]()
     assert found
     assert all(month_of(each.created_at) <= "2026-01" for each in found)
+
+
+BOUNDS = {
+    "before": ("created_at", lambda value, bound: value < bound),
+    "text_before": ("text_as_of", lambda value, bound: value < bound),
+    "votes_before": ("engagement_as_of", lambda value, bound: value < bound),
+    "start": ("created_at", lambda value, bound: value >= bound),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_each_bound_by_itself_is_strict_to_the_second_in_both_renderings(archive, name):
+    """In strict mode the bound on texts would hide a fault of that on creation: here every one stands alone."""
+    month = archive.submissions["2026-01"]
+    column, holds = BOUNDS[name]
+    times = getattr(month.columns, column).tolist()
+    for bound in sorted({time + shift for time in times for shift in (-1, 0, 1)}):
+        predicate = Predicate(**{name: bound})
+        meant = {row for row, time in enumerate(times) if holds(time, bound)}
+        assert set(np.flatnonzero(predicate.mask(month.columns)).tolist()) == meant, bound
+        assert set(month.nearest(month.vectors.exact[0], predicate, k=100, exact=True)) == meant, bound
+        assert not predicate.admits_all(month.columns) or meant == set(range(month.rows)), bound
 
 
 def test_on_the_first_second_of_a_month_the_selector_leaves_that_month_out(archive):
