@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from hindcast_dagster.coverage import cue_judge
 from hindcast_dagster.coverage.subjects import Subject
-from hindcast_dagster.llm.purse import Purse, price_of
+from hindcast_dagster.llm.purse import Purse, limit_of, price_of
+from hindcast_dagster.llm.tokens import CHARACTERS_PER_TOKEN
 from hindcast_dagster.settings import Settings
 
 _FIXED: Final = 700
 """Tokens of the probe's prompts without question and posts, system text included."""
-_CHARACTERS_PER_TOKEN: Final = 3.5
 _SIDES: Final = 2
 
 
@@ -49,22 +49,23 @@ def plan(settings: Settings, pending: list[Subject], *, judge: str, as_of: str, 
     return Plan(judge, as_of, len(pending) + done, done, len(pending), calls, tokens_in, tokens_out, cost)
 
 
-def purse(settings: Settings, judge: str, *, limit: float | None = None, estimate: float | None = None) -> Purse:
+def purse(settings: Settings, judge: str, *, limit: float | None = None) -> Purse:
     """Return the purse of a probe; `limit` defaults to `llm.max_cost`. Raises `UsageError` for a limit without a price.
 
     The judge that is no model costs nothing and needs no limit.
     """
-    asked = settings.llm.max_cost if limit is None else limit
-    return Purse(price_of(settings, judge), None if judge == cue_judge.NAME else asked, estimate)
+    return Purse(
+        price_of(settings, judge), None if judge == cue_judge.NAME else limit_of(settings, limit), estimate=None
+    )
 
 
 def _calls(settings: Settings, subject: Subject) -> Iterator[tuple[int, int]]:
     """Yield (tokens in, tokens out) of every call for one market."""
     probe = settings.coverage
-    question = _FIXED + round((len(subject.question.text) + len(subject.question.criteria)) / _CHARACTERS_PER_TOKEN)
+    question = _FIXED + round((len(subject.question.text) + len(subject.question.criteria)) / CHARACTERS_PER_TOKEN)
     yield question, probe.queries.max_tokens
     posts = probe.queries_per_side * probe.hits_per_query
     for _ in range(_SIDES * ceil(posts / probe.blocks_per_call)):
-        blocks = min(posts, probe.blocks_per_call) * (probe.block_chars / _CHARACTERS_PER_TOKEN)
+        blocks = min(posts, probe.blocks_per_call) * (probe.block_chars / CHARACTERS_PER_TOKEN)
         yield question + round(blocks), probe.label.max_tokens
     yield question, probe.contrast.max_tokens

@@ -13,6 +13,7 @@ from hindcast_dagster.evalset.sweep import PAPER, names_of, require_markets
 from hindcast_dagster.forecast import money, records, run
 from hindcast_dagster.forecast.plan import Plan
 from hindcast_dagster.forecast.work import Progress
+from hindcast_dagster.llm.purse import limit_of
 from hindcast_dagster.questions.load import TABLE, frozen
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.manifest import Manifest
@@ -113,7 +114,7 @@ def ask(
     reached the cell is sealed with what it has, says `stopped`, and is the last one; the same call again goes on from
     there. The sets of the sweep must be sealed (`evalset.sweep.build_sweep`).
     """
-    left = settings.llm.max_cost if max_cost is None else max_cost
+    left = limit_of(settings, max_cost)
     for cell in order.cells():
         before = _paid(store, settings, cell)
         manifest = run.build(

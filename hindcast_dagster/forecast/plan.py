@@ -6,11 +6,11 @@ from typing import Any, Final
 from hindcast_dagster.forecast.fields import fields
 from hindcast_dagster.forecast.job import Job, Unit
 from hindcast_dagster.llm.roster import Price
+from hindcast_dagster.llm.tokens import CHARACTERS_PER_TOKEN
 from hindcast_dagster.settings import Settings
 
 _FIXED: Final = 500
 """Tokens of a built-in prompt without question and evidence."""
-CHARACTERS_PER_TOKEN: Final = 3.5
 _REPORT: Final = 1200
 """Tokens of an evidence report as a later call reads it."""
 

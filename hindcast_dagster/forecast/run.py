@@ -22,6 +22,7 @@ from hindcast_dagster.forecast.tracing import TracedModel
 from hindcast_dagster.forecast.unasked import unasked
 from hindcast_dagster.forecast.work import Progress, Work
 from hindcast_dagster.llm.protocol import ChatModel
+from hindcast_dagster.llm.purse import open_purse
 from hindcast_dagster.questions.load import frozen
 from hindcast_dagster.questions.question import Question
 from hindcast_dagster.settings import Settings
@@ -83,9 +84,8 @@ def perform(
     price = money.price_of(settings, job.model)
     pending = job.pending()
     total = planning.plan(job, settings, price).cost if price is not None else None
-    estimate = None if total is None else total / max(len(pending), 1)
-    limit_usd = settings.llm.max_cost if max_cost is None else max_cost
-    work = Work(job, money.Purse(price, limit_usd, estimate), progress)
+    purse = open_purse(settings, price, max_cost=max_cost, total=total, units=len(pending))
+    work = Work(job, purse, progress)
     asyncio.run(_worked(work, pending, own_model, _concurrency(settings, job.model)))
     return work.stopped
 

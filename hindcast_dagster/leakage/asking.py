@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from hindcast_dagster.forecast.plan import CHARACTERS_PER_TOKEN
 from hindcast_dagster.forecast.work import Progress
 from hindcast_dagster.llm.protocol import ChatModel, Completion, Decoding, Message
-from hindcast_dagster.llm.purse import Purse, price_of
+from hindcast_dagster.llm.purse import Purse, open_purse, price_of
 from hindcast_dagster.llm.roster import Price
+from hindcast_dagster.llm.tokens import CHARACTERS_PER_TOKEN
 from hindcast_dagster.settings import Settings
 from hindcast_dagster.storage.journal import Journal
 
@@ -82,9 +82,8 @@ class Asking:
         model.
         """
         expected = self.plan(settings)
-        estimate = None if expected.cost is None else expected.cost / max(expected.pending, 1)
-        limit = settings.llm.max_cost if max_cost is None else max_cost
-        purse = Purse(price_of(settings, self.slug), limit, estimate)
+        price = price_of(settings, self.slug)
+        purse = open_purse(settings, price, max_cost=max_cost, total=expected.cost, units=expected.pending)
         return asyncio.run(self._all(purse, settings.llm.concurrency, progress, close=close))
 
     async def _all(self, purse: Purse, concurrency: int, progress: Progress | None, *, close: bool) -> list[str | None]:

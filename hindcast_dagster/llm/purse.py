@@ -22,6 +22,18 @@ def entry_or_none(settings: Settings, model: str) -> Entry | None:
     return load(settings).models.get(model)
 
 
+def limit_of(settings: Settings, max_cost: float | None) -> float | None:
+    """Return how much may be spent, in US dollars: what was asked for, else the setting llm.max_cost."""
+    return settings.llm.max_cost if max_cost is None else max_cost
+
+
+def open_purse(
+    settings: Settings, price: Price | None, *, max_cost: float | None, total: float | None, units: int
+) -> "Purse":
+    """Return the purse for `units` of work that cost `total` US dollars at most (None: nobody knows)."""
+    return Purse(price, limit_of(settings, max_cost), None if total is None else total / max(units, 1))
+
+
 @dataclass
 class Purse:
     """Money for one run. `reserve` before a unit of work (a forecast, a probe), `settle` after it; one loop at a time.

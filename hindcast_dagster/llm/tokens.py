@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+CHARACTERS_PER_TOKEN: Final = 3.5
+"""What a plan reckons with for prose that is not written yet; a text that is there is counted by `estimate`."""
 TURN_TOKENS: Final = 12
 """Tokens that a chat template puts around one turn; more than any template of the roster needs."""
 
