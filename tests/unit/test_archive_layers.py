@@ -107,6 +107,25 @@ def test_the_recheck_also_looks_at_edited_texts_in_strict_mode_only(archive):
     layers.recheck([EDITED], paper)
 
 
+STRICT, PAPER, HIDE = layers.Rules(), layers.Rules(mode="paper"), layers.Rules(late_votes="hide")
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "said"),
+    [
+        (PAPER, "created_at", "was created"),
+        (STRICT, "created_at", "was created"),
+        (STRICT, "text_as_of", "has a text"),
+        (HIDE, "engagement_as_of", "has votes"),
+    ],
+)
+def test_the_recheck_looks_at_each_instant_by_itself(rules, value, said):
+    scope = layers.Scope.of(T0, layers.Filters(), rules)
+    layers.recheck([replace(POSTS[1], **{value: T0.epoch - 1})], scope)
+    with pytest.raises(CutoffViolation, match=said):
+        layers.recheck([replace(POSTS[1], **{value: T0.epoch})], scope)
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_selector_alone_returns_no_row_of_a_later_month(archive, tool):
     alone = Layers(predicate=no_predicate, recheck=no_recheck)

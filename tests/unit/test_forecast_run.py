@@ -462,6 +462,20 @@ def test_the_money_limit_is_kept_and_what_was_finished_is_sealed(
     assert (rest.rows, rest.stats["stopped"], rest.stats["missing"]) == (20, False, 0)
 
 
+def test_the_limit_of_the_settings_holds_where_none_is_asked_for(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindcast_dagster.forecast import money
+    from hindcast_dagster.llm.roster import Price
+
+    monkeypatch.setattr(money, "price_of", lambda settings, model: Price(tokens_in=1_000_000, tokens_out=1_000_000))
+    llm = asked["settings"].llm.model_copy(update={"max_cost": 0.5})
+    poor = asked | {"settings": asked["settings"].model_copy(update={"llm": llm})}
+    stopped = run(poor, chat=(chat := Script()))
+    assert (stopped.rows, stopped.stats["stopped"], chat.calls) == (0, True, [])
+    assert run(poor, chat=Script(), max_cost=1e9).stats["stopped"] is False, "what is asked for wins"
+
+
 async def test_an_arm_of_unknown_cost_begins_alone() -> None:
     from hindcast_dagster.forecast.money import Purse
     from hindcast_dagster.llm.roster import Price
