@@ -19,10 +19,10 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 def month(text: object) -> str:
-    """Return `text` if it is a month key `YYYY-MM`; raise `UsageError` otherwise."""
-    if isinstance(text, str) and _MONTH.fullmatch(text):
+    """Return `text` if it is a month key `YYYY-MM`, year 1 or later; raise `UsageError` otherwise."""
+    if isinstance(text, str) and _MONTH.fullmatch(text) and not text.startswith("0000"):  # no calendar has a year 0
         return text
-    raise UsageError(f"{text!r} is not a month: write it as YYYY-MM, for example 2024-01.")
+    raise UsageError(f"{text!r:.80} is not a month: write it as YYYY-MM, for example 2024-01.")
 
 
 def slug(text: object, *, what: str = "name") -> str:

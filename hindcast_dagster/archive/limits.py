@@ -17,7 +17,8 @@ ADDRESS_CHARACTERS: Final = 1_000
 _ADDRESS: Final = re.compile(
     r"(?:(?:https?://)?(?:[a-z]+\.)?reddit\.com)?(?:/(?:r|u|user)/[^/?#]+)?/comments/(?P<post>[0-9a-z]{1,13})"
     r"(?:/[^/?#]*(?:/(?P<comment>[0-9a-z]{1,13}))?)?/?(?:[?#].*)?"
-    r"|(?:https?://)?redd\.it/(?P<short>[0-9a-z]{1,13})/?"
+    r"|(?:https?://)?redd\.it/(?P<short>[0-9a-z]{1,13})/?(?:[?#].*)?"
+    r"|(?:https?://)?(?:[a-z]+\.)?reddit\.com/gallery/(?P<gallery>[0-9a-z]{1,13})/?(?:[?#].*)?"
 )
 PREFIXES: Final = {"submission": "t3_", "comment": "t1_"}
 
@@ -44,7 +45,9 @@ def document_id(value: object, *, kind: str) -> str:
         if other != kind and isinstance(value, str) and value.startswith(prefix):
             raise UsageError(f"{value!r:.80} is the id of a {other}; a {kind} id begins with {PREFIXES[kind]}.")
     if isinstance(value, str) and (address := _ADDRESS.fullmatch(value.strip()[:ADDRESS_CHARACTERS])):
-        value = (address["post"] or address["short"]) if kind == "submission" else address["comment"]
+        value = (
+            (address["post"] or address["short"] or address["gallery"]) if kind == "submission" else address["comment"]
+        )
         if value is None:
             raise UsageError(f"{address[0]!r:.80} is the address of a post; that of a comment ends with its id.")
     if not isinstance(value, str) or len(value) > 64:  # noqa: PLR2004 - no id is longer; do not echo a megabyte

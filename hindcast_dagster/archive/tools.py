@@ -26,8 +26,15 @@ ERROR_CHARACTERS: Final = 400  # an error may echo what was sent, which may be l
 
 
 def _one_or_many(value: object) -> object:
-    """Take one name for a list of one: models often send it."""
-    return [value] if isinstance(value, str) else value
+    """Take one name for a list of one, and a list that was sent as JSON text: models often send either."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value  # refused by the type, in words
+    return [value]
 
 
 Names = Annotated[list[str] | None, BeforeValidator(_one_or_many)]

@@ -6,6 +6,7 @@ The file is untrusted. It is read whole or refused whole, with the line and what
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,8 @@ def _lines(reader: "csv.DictReader[str]", path: Path, questions: dict[str, Quest
 
 def _given(row: dict[str, Any], line: int, path: Path, questions: dict[str, Question]) -> Given:
     values = {name: (row.get(name) or "").strip() for name in COLUMNS}
-    run, value = integer(values["run"], 1, MAX_RUN), probability(values["probability"])
+    whole = re.sub(r"\.0+$", "", values["run"])  # how spreadsheets and data frames write a whole number
+    run, value = integer(whole, 1, MAX_RUN), probability(values["probability"])
     wrong = (
         f"question {values['question']!r} is not in the eval set" if values["question"] not in questions
         else f"run {values['run']!r} is not a number from 1 to {MAX_RUN}" if run is None
